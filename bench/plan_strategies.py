@@ -59,6 +59,7 @@ DIMENSIONS = (
     Dimension("recompute", "recompute=none",
               files=("include/dtc/Plan/Predict/Recomputation.h", "lib/Plan/Predict/Recomputation.cpp")),
     Dimension("recompute_blocks", without="some-blocks", files=("lib/Plan/Search/ChunkRecomputation.cpp",)),
+    Dimension("smaller shardings", without="smaller-shardings", files=("lib/Plan/Search/SearchSmallerShardings.cpp",)),
     Dimension("offload", without="offloaded",
               files=("lib/Plan/Search/SearchOffloaded.cpp", "lib/Plan/Predict/HostMemory.cpp")),
     Dimension("stage_groups", without="unequal-meshes",
@@ -155,10 +156,11 @@ def problem_of_graph(graph, precision: str, global_batch: int) -> pathlib.Path |
     path = CACHE / f"{graph.name}-{precision}-batch{batch}.json"
     if path.exists():
         return path
-    if graph.architecture in ("gpt", "llama") and not graph.embedding_norm and precision == "bf16":
+    if graph.architecture in ("gpt", "llama") and precision == "bf16":
+        norm = " --embedding-norm" if graph.embedding_norm else ""
         return made_problem(path.stem, f"{graph.architecture} --layers {graph.layers} --width {graph.hidden} "
                             f"--heads {graph.heads} --kv-heads {graph.kv_heads} --hidden {graph.ffn} "
-                            f"--sequence {graph.sequence} --vocabulary {graph.vocabulary}", batch)
+                            f"--sequence {graph.sequence} --vocabulary {graph.vocabulary}{norm}", batch)
     if not graph.path.exists():
         return None
     write_problem(subprocess.run(

@@ -25,7 +25,7 @@ struct RankSpans {
   std::vector<Span> steps, computing, communicating;
 };
 
-struct Kind {
+struct KindTotal {
   int64_t calls = 0;
   double seconds = 0;
 };
@@ -113,7 +113,7 @@ private:
     if (kind == "step")
       return rank.steps.push_back(span);
     (communicates(kind) ? rank.communicating : rank.computing).push_back(span);
-    Kind &sum = kinds[kind];
+    KindTotal &sum = kinds[kind];
     ++sum.calls;
     sum.seconds += span.length() * 1e-6;
   }
@@ -131,7 +131,7 @@ private:
   }
 
   std::map<int64_t, RankSpans> ranks;
-  std::map<std::string, Kind> kinds;
+  std::map<std::string, KindTotal> kinds;
 };
 
 rt::Status refused(const std::string &path, const std::string &why) {

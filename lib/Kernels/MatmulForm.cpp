@@ -8,14 +8,14 @@ namespace {
 
 using Indices = std::vector<ContractionIndex>;
 
-struct Groups {
+struct IndicesByRole {
   Indices batch, m, n, k;
 };
 
 /// Sorts the indices by kind; none where one belongs to no kind, or where an
 /// operand repeats (stride 0) along an index that it alone would have to give.
-std::optional<Groups> group(const Indices &indices) {
-  Groups groups;
+std::optional<IndicesByRole> group(const Indices &indices) {
+  IndicesByRole groups;
   for (const ContractionIndex &index : indices) {
     if (index.size == 1)
       continue;
@@ -86,7 +86,7 @@ std::optional<ContractionIndex> takeMatrixDimension(Indices &group,
   return taken;
 }
 
-void swapOperands(Groups &groups) {
+void swapOperands(IndicesByRole &groups) {
   std::swap(groups.m, groups.n);
   for (Indices *indices : {&groups.batch, &groups.m, &groups.n, &groups.k})
     for (ContractionIndex &index : *indices)
@@ -128,7 +128,7 @@ void appendStrides(MatmulForm &form, const Indices &batch, const ContractionInde
 }
 
 /// Picks the matrix dimensions of merged groups, n as the result's innermost.
-std::optional<MatmulForm> pick(Groups groups, bool swapped, size_t maxRank) {
+std::optional<MatmulForm> pick(IndicesByRole groups, bool swapped, size_t maxRank) {
   ContractionIndex one;
   MatmulForm form;
   form.swapped = swapped;
@@ -158,7 +158,7 @@ std::optional<MatmulForm> pick(Groups groups, bool swapped, size_t maxRank) {
 
 std::optional<MatmulForm> formMatmul(const std::vector<ContractionIndex> &indices,
                                      size_t maxRank) {
-  std::optional<Groups> groups = group(indices);
+  std::optional<IndicesByRole> groups = group(indices);
   if (!groups)
     return std::nullopt;
   groups->batch = merge(std::move(groups->batch), Result);

@@ -1,6 +1,7 @@
 #include "dtc/Lower/Program.h"
 #include "Instructions.h"
 
+#include "dtc/Dialect/Exec/LastOf.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Target/LibraryRecords.h"
 
@@ -130,6 +131,10 @@ private:
       program->functions.push_back(std::move(translated));
       arrivals.push_back(translator.takeArrivals());
     }
+    for (auto function : module.getOps<func::FuncOp>())
+      if (StringRef other = exec::lastOf(function); !other.empty())
+        program->functions[functions.lookup(function.getSymName())]->last_of =
+            static_cast<int32_t>(functions.lookup(other));
     addTables(tables);
     addTokens(*program, arrivals);
     return success();

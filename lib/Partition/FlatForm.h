@@ -100,8 +100,8 @@ private:
 };
 
 /// Gathers parameters before each pass that reads them, and scatters gradients.
-mlir::LogicalResult realizePasses(StoredFunction &stored);
+mlir::LogicalResult rewriteStoredPasses(StoredFunction &stored);
 /// Scatters gradients, updates the rank's parts, and gathers parameters.
-mlir::LogicalResult realizeUpdate(StoredFunction &stored);
+mlir::LogicalResult rewriteStoredUpdate(StoredFunction &stored);
 
 } // namespace dtc::partition

@@ -15,7 +15,7 @@ LogicalResult Localizer::run() {
   Block *old = &func.getBody().front();
   Block *block = func.addBlock();
   OpBuilder builder = OpBuilder::atBlockEnd(block);
-  layouts.reserve(2 * old->getOperations().size() + old->getNumArguments());
+  shards.reserve(2 * old->getOperations().size() + old->getNumArguments());
   if (failed(addArguments(builder)) || failed(resolveArguments(builder)))
     return failure();
   auto terminator = dyn_cast<func::ReturnOp>(old->getTerminator());

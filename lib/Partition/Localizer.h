@@ -6,7 +6,7 @@
 namespace dtc::partition {
 
 /// One form in which a value is there: the shard under `sharding`.
-struct Layout {
+struct LocalShard {
   const sharding::TensorSharding *sharding = nullptr; ///< in the localizer's pool
   mlir::Value local;
   bool gathered = false; ///< from parts, for the forward pass
@@ -21,7 +21,7 @@ public:
   Localizer(mlir::func::FuncOp func, const NamedMesh &mesh, bool regather)
       : func(func), mesh(mesh), regather(regather), forms(mesh, pool) {}
 
-  /// Arguments have the layout that their dist.sharding says, results get one.
+  /// Arguments have the sharding that their dist.sharding says, results get one.
   mlir::LogicalResult run();
 
 private:
@@ -54,23 +54,23 @@ private:
   // Sums (SumTerms.cpp).
   mlir::LogicalResult buildSum(mlir::OpBuilder &builder, graph::SumOp op,
                                const Sharding &target);
-  const Layout &source(mlir::Value term, const Sharding &target) const;
+  const LocalShard &source(mlir::Value term, const Sharding &target) const;
   mlir::LogicalResult buildAccumulation(mlir::OpBuilder &builder, graph::SumOp op,
                                         mlir::BlockArgument accumulator);
 
-  // Layouts (Layouts.cpp).
+  // Shards (LocalShards.cpp).
   void define(mlir::Value value, const Sharding *sharding, mlir::Value local,
               bool gathered = false);
   /// One that was gathered for the forward pass only where there is no other.
-  const Layout *find(mlir::Value value, const Sharding &sharding) const;
+  const LocalShard *find(mlir::Value value, const Sharding &sharding) const;
   /// The cheapest reshard from the forms in which a value is there; `again`: but the gathered ones.
   struct Way {
-    Layout from;
+    LocalShard from;
     std::vector<sharding::ReshardStep> steps;
   };
   std::optional<Way> cheapestWay(mlir::Value value, const Sharding &target, bool again) const;
-  /// The layout that ops follow: a complete one rather than a pending one.
-  const Layout &current(mlir::Value value) const;
+  /// The shard that ops follow: a complete one rather than a pending one.
+  const LocalShard &current(mlir::Value value) const;
   bool isPendingSum(mlir::Value value, sharding::AxisId axis) const;
   /// The value under `target`, by the cheapest reshard where it isn't there yet.
   mlir::FailureOr<mlir::Value> fetch(mlir::OpBuilder &builder, mlir::Value value,
@@ -84,10 +84,10 @@ private:
   bool regather;
   ShardingPool pool;
   OpForms forms;
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<Layout, 2>> layouts;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<LocalShard, 2>> shards;
   llvm::DenseMap<mlir::Value, mlir::Value> scalars; ///< of values that are no tensors
   llvm::DenseMap<mlir::Operation *, bool> constantExpressions;
-  /// Arguments that take the layout of the first term that is added to them.
+  /// Arguments that take the sharding of the first term that is added to them.
   llvm::DenseMap<mlir::Value, mlir::BlockArgument> accumulators;
   std::vector<const Sharding *> argumentShardings; ///< null: not known yet
   llvm::DenseMap<mlir::Attribute, const Sharding *> knownShardings;

@@ -82,7 +82,7 @@ LogicalResult Localizer::resolveArguments(OpBuilder &builder) {
   for (BlockArgument argument : func.getArguments()) {
     if (accumulators.contains(argument) || argument.use_empty())
       continue;
-    const TensorSharding &sharding = *layouts[argument].front().sharding;
+    const TensorSharding &sharding = *shards[argument].front().sharding;
     if (sharding.partial.empty() ||
         llvm::all_of(argument.getUsers(), llvm::IsaPred<graph::SumOp>))
       continue;
@@ -101,7 +101,7 @@ FailureOr<const TensorSharding *> Localizer::wantedResult(unsigned index, Value 
   graph::RoleAttr role = graph::getResultRole(func, index);
   if (graph::isSummedUp(role)) {
     // What the attribute pends over is a wish; what the value pends over counts.
-    TensorSharding natural = *layouts.find(value)->second.front().sharding;
+    TensorSharding natural = *shards.find(value)->second.front().sharding;
     const TensorSharding *wish = *given;
     bool chosen = wish && !wish->partial.empty();
     llvm::erase_if(natural.partial, [&](const Partial &p) {
@@ -131,7 +131,7 @@ LogicalResult Localizer::localizeReturn(OpBuilder &builder, func::ReturnOp op) {
     if (!type)
       return func.emitOpError("cannot be partitioned with a result of type: ")
              << value.getType();
-    if (accumulators.contains(value) && !layouts.contains(value))
+    if (accumulators.contains(value) && !shards.contains(value))
       return func.emitOpError("returns an accumulator to which nothing is added: result ") << i;
     FailureOr<const TensorSharding *> wanted = wantedResult(i, value);
     if (failed(wanted) || failed(checkedLocalType(type, *wanted, "result " + Twine(i))))

@@ -67,7 +67,7 @@ LogicalResult realizeStorage(ModuleOp module, const NamedMesh &mesh) {
   for (auto func : module.getOps<func::FuncOp>()) {
     StoredFunction stored(func, table, mesh);
     bool isPass = graph::runsPerMicrobatch(func);
-    if (failed(isPass ? realizePasses(stored) : realizeUpdate(stored)))
+    if (failed(isPass ? rewriteStoredPasses(stored) : rewriteStoredUpdate(stored)))
       return failure();
     stored.finish();
   }

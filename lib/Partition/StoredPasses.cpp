@@ -31,9 +31,9 @@ private:
   DenseSet<Operation *> ops;
 };
 
-class PassRealizer {
+class StoredPassRewriter {
 public:
-  explicit PassRealizer(StoredFunction &stored)
+  explicit StoredPassRewriter(StoredFunction &stored)
       : stored(stored), func(stored.getFunction()), block(func.getBody().front()), backward(block) {
   }
 
@@ -161,6 +161,8 @@ private:
 
 } // namespace
 
-LogicalResult realizePasses(StoredFunction &stored) { return PassRealizer(stored).run(); }
+LogicalResult rewriteStoredPasses(StoredFunction &stored) {
+  return StoredPassRewriter(stored).run();
+}
 
 } // namespace dtc::partition

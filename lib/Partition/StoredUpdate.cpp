@@ -15,9 +15,9 @@ namespace dtc::partition {
 
 namespace {
 
-class UpdateRealizer {
+class StoredUpdateRewriter {
 public:
-  explicit UpdateRealizer(StoredFunction &stored)
+  explicit StoredUpdateRewriter(StoredFunction &stored)
       : stored(stored), func(stored.getFunction()), block(func.getBody().front()),
         builder(func.getContext()) {}
 
@@ -320,6 +320,8 @@ private:
 
 } // namespace
 
-LogicalResult realizeUpdate(StoredFunction &stored) { return UpdateRealizer(stored).run(); }
+LogicalResult rewriteStoredUpdate(StoredFunction &stored) {
+  return StoredUpdateRewriter(stored).run();
+}
 
 } // namespace dtc::partition

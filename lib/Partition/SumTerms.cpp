@@ -1,4 +1,4 @@
-// Sums: terms in one layout are added before they are resharded, so that terms
+// Sums: terms under one sharding are added before they are resharded, so that terms
 // pending over the same axes take one reduction together.
 #include "Localizer.h"
 
@@ -8,17 +8,17 @@ using namespace dtc::sharding;
 namespace dtc::partition {
 
 namespace {
-/// Terms grouped by layout, in order of first appearance.
+/// Terms grouped by sharding, in order of first appearance.
 class Terms {
 public:
   void add(const TensorSharding &sharding, Value local) {
-    for (Group &group : groups)
+    for (AlikeTerms &group : groups)
       if (group.sharding == sharding)
         return group.locals.push_back(local);
     groups.push_back({sharding, {local}});
   }
 
-  struct Group {
+  struct AlikeTerms {
     TensorSharding sharding;
     SmallVector<Value> locals;
     Value total(OpBuilder &builder, Location loc) const {
@@ -27,11 +27,11 @@ public:
       return graph::SumOp::create(builder, loc, locals.front().getType(), locals);
     }
   };
-  std::vector<Group> groups;
+  std::vector<AlikeTerms> groups;
 };
 } // namespace
 
-/// The layout in which terms under `from` wait for others before they go to
+/// The sharding in which terms under `from` wait for others before they go to
 /// `target`: cut as the target is where that is free, pending as they are.
 static TensorSharding meetingPoint(const TensorSharding &from, const TensorSharding &target,
                                    const Mesh &mesh) {
@@ -59,29 +59,29 @@ static Value reshardLocal(OpBuilder &builder, Location loc, const NamedMesh &mes
   return local;
 }
 
-/// The layout from which a term sets out: the one that ops follow, unless the
+/// The shard from which a term sets out: the one that ops follow, unless the
 /// term is there as wanted, or only another one still pends as the target does.
-const Layout &Localizer::source(Value term, const Sharding &target) const {
-  if (const Layout *ready = find(term, target))
+const LocalShard &Localizer::source(Value term, const Sharding &target) const {
+  if (const LocalShard *ready = find(term, target))
     return *ready;
-  const Layout &usual = current(term);
+  const LocalShard &usual = current(term);
   if (reshard(*usual.sharding, target, mesh.mesh))
     return usual;
-  for (const Layout &layout : layouts.find(term)->second)
-    if (reshard(*layout.sharding, target, mesh.mesh))
-      return layout;
+  for (const LocalShard &shard : shards.find(term)->second)
+    if (reshard(*shard.sharding, target, mesh.mesh))
+      return shard;
   return usual;
 }
 
 LogicalResult Localizer::buildSum(OpBuilder &builder, graph::SumOp op, const Sharding &target) {
   Terms terms, meeting, last;
   for (Value input : op.getInputs()) {
-    const Layout &layout = source(input, target);
-    terms.add(*layout.sharding, layout.local);
+    const LocalShard &shard = source(input, target);
+    terms.add(*shard.sharding, shard.local);
   }
   auto type = cast<RankedTensorType>(op.getType());
   auto move = [&](const Terms &from, Terms &to, auto destination) -> LogicalResult {
-    for (const Terms::Group &group : from.groups) {
+    for (const Terms::AlikeTerms &group : from.groups) {
       TensorSharding next = destination(group.sharding);
       Value local = reshardLocal(builder, op.getLoc(), mesh, type, group.sharding,
                                  group.total(builder, op.getLoc()), next);
@@ -102,7 +102,7 @@ LogicalResult Localizer::buildSum(OpBuilder &builder, graph::SumOp op, const Sha
 }
 
 /// Adds to what earlier microbatches gave. The accumulator, an argument, takes
-/// the layout of what is added, with all its sums pending, in the dimensions
+/// the sharding of what is added, with all its sums pending, in the dimensions
 /// that its dist.sharding asks for.
 LogicalResult Localizer::buildAccumulation(OpBuilder &builder, graph::SumOp op,
                                            BlockArgument accumulator) {
@@ -116,11 +116,11 @@ LogicalResult Localizer::buildAccumulation(OpBuilder &builder, graph::SumOp op,
       argument = input;
       continue;
     }
-    const TensorSharding &sharding = *layouts.find(input)->second.front().sharding;
+    const TensorSharding &sharding = *shards.find(input)->second.front().sharding;
     if (!target)
       target = sharding;
     else if (*target != sharding)
-      target->partial.clear(); // of several terms in different layouts none stays pending
+      target->partial.clear(); // of several terms under different shardings none stays pending
     terms.push_back(input);
   }
   if (!target)

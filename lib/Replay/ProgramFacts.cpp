@@ -27,6 +27,8 @@ std::string ProgramFacts::prepare() {
   for (const auto &function : program.functions)
     if (std::string wrong = prepareFunction(*function, functions.emplace_back()); !wrong.empty())
       return "@" + function->name + ": " + wrong;
+  if (std::string wrong = findFamilies(); !wrong.empty())
+    return wrong;
   return checkCallCounts();
 }
 
@@ -43,7 +45,7 @@ std::string ProgramFacts::checkSchedule() const {
   return {};
 }
 
-static bool isAlike(const FunctionFacts &a, const FunctionFacts &b) {
+static bool takesTheSame(const FunctionFacts &a, const FunctionFacts &b) {
   auto sameBindings = [](const std::vector<Bound> &first, const std::vector<Bound> &second) {
     return std::ranges::equal(first, second, {}, &Bound::binding, &Bound::binding);
   };
@@ -51,17 +53,31 @@ static bool isAlike(const FunctionFacts &a, const FunctionFacts &b) {
          sameBindings(a.results, b.results);
 }
 
-/// Once for each microbatch, or once. Functions that are alike may share out the microbatches.
-std::string ProgramFacts::checkCallCounts() {
-  std::vector<size_t> calls(functions.size());
-  for (const fbs::Call &call : program.schedule)
-    ++calls[call.function()];
+/// What stands for a function in the last microbatch takes and gives the same, there alone.
+std::string ProgramFacts::findFamilies() {
   for (uint32_t i = 0; i < functions.size(); ++i) {
-    uint32_t &family = familyOf.emplace_back(i);
-    for (uint32_t other = 0; other < i && calls[i] < numMicrobatches() && family == i; ++other)
-      if (calls[other] < numMicrobatches() && isAlike(functions[other], functions[i]))
-        family = familyOf[other];
+    const fbs::FunctionT &function = *program.functions[i];
+    const uint32_t other = function.last_of < 0 ? i : static_cast<uint32_t>(function.last_of);
+    familyOf.push_back(other);
+    if (function.last_of < 0)
+      continue;
+    if (other >= functions.size() || program.functions[other]->last_of >= 0)
+      return "@" + function.name +
+             " stands for what is no function of other microbatches: " + std::to_string(other);
+    if (!takesTheSame(functions[other], functions[i]))
+      return "@" + function.name + " stands for what takes or gives something else: @" +
+             program.functions[other]->name;
   }
+  for (const fbs::Call &call : program.schedule)
+    if (functionOf(call).last_of >= 0 && call.microbatch() + 1 != numMicrobatches())
+      return "the schedule calls @" + functionOf(call).name +
+             ", which is for the last microbatch, for microbatch " +
+             std::to_string(call.microbatch());
+  return {};
+}
+
+/// Once for each microbatch, or once.
+std::string ProgramFacts::checkCallCounts() const {
   std::vector<std::set<uint32_t>> called(functions.size());
   for (const fbs::Call &call : program.schedule)
     if (!called[familyOf[call.function()]].insert(call.microbatch()).second)

@@ -37,8 +37,7 @@ public:
 
   const fbs::ProgramT &program;
   std::vector<FunctionFacts> functions;
-  /// By function: itself, or another one that takes and gives the same for other microbatches of
-  /// the step. So the last microbatch may have a function of its own.
+  /// By function: itself, or the one for which it stands in the last microbatch.
   std::vector<uint32_t> familyOf;
   std::vector<uint64_t> bindingBytes;
   /// By token: how many events it has.
@@ -65,7 +64,8 @@ public:
 
 private:
   std::string checkSchedule() const;
-  std::string checkCallCounts();
+  std::string findFamilies();
+  std::string checkCallCounts() const;
   std::string prepareFunction(const fbs::FunctionT &function, FunctionFacts &facts);
   std::string checkIssue(const fbs::InstructionT &instruction) const;
   std::string bind(const fbs::FunctionT &function, const fbs::BoundValue &bound,

@@ -44,7 +44,7 @@ static std::vector<std::pair<int64_t, int64_t>> nodesOf(const Cluster &cluster, 
   return nodes;
 }
 
-std::vector<NodeGroup> foldNodes(const Cluster &cluster, const Plan &plan, int64_t devices) {
+std::vector<AlikeNodes> foldNodes(const Cluster &cluster, const Plan &plan, int64_t devices) {
   using Share = std::tuple<int64_t, std::vector<int64_t>>; // pipeline rank, coordinates
   std::vector<DeviceRole> roles = rolesOf(plan, devices);
   auto shareOf = [&](int64_t device) {
@@ -58,7 +58,7 @@ std::vector<NodeGroup> foldNodes(const Cluster &cluster, const Plan &plan, int64
     return Share(roles[device].pipelineRank, std::move(place));
   };
   std::map<std::tuple<std::string, std::vector<Share>>, size_t> known;
-  std::vector<NodeGroup> groups;
+  std::vector<AlikeNodes> groups;
   int64_t node = 0;
   for (auto [first, size] : nodesOf(cluster, devices)) {
     std::vector<Share> shares;

@@ -21,14 +21,14 @@ const sharding::Mesh &meshOf(const plan::Plan &plan, const DeviceRole &role);
 std::vector<DeviceRole> rolesOf(const plan::Plan &plan, int64_t devices);
 
 /// Nodes that are alike.
-struct NodeGroup {
+struct AlikeNodes {
   std::vector<int64_t> nodes;
   std::vector<int64_t> firstDevices; ///< of each
   int64_t devices = 0;               ///< of one
-  bool operator==(const NodeGroup &) const = default;
+  bool operator==(const AlikeNodes &) const = default;
 };
-std::vector<NodeGroup> foldNodes(const plan::Cluster &cluster, const plan::Plan &plan,
-                                 int64_t devices);
+std::vector<AlikeNodes> foldNodes(const plan::Cluster &cluster, const plan::Plan &plan,
+                                  int64_t devices);
 
 /// A degree of parallelism and the links that its groups talk over.
 struct DegreeLink {

@@ -32,11 +32,11 @@ public:
   void links();
 
 private:
-  void group(const NodeGroup &nodes);
+  void group(const AlikeNodes &nodes);
   void cell(int64_t device, bool folded);
   /// Its part of every layer, as a number and of how many.
   std::pair<int64_t, int64_t> shareOf(const DeviceRole &role) const;
-  std::string copiesText(const NodeGroup &nodes) const;
+  std::string copiesText(const AlikeNodes &nodes) const;
 
   Html &html;
   const Page &page;
@@ -80,7 +80,7 @@ void ClusterWriter::cell(int64_t device, bool folded) {
 }
 
 /// Which data-parallel copies the devices of alike nodes belong to.
-std::string ClusterWriter::copiesText(const NodeGroup &nodes) const {
+std::string ClusterWriter::copiesText(const AlikeNodes &nodes) const {
   const sharding::Mesh &mesh = meshOf(page.plan(), roles[nodes.firstDevices.front()]);
   sharding::AxisList axes = mesh.ofDegree("dp");
   int64_t copies = mesh.size(axes);
@@ -96,7 +96,7 @@ std::string ClusterWriter::copiesText(const NodeGroup &nodes) const {
   return (seen.size() == 1 ? "data-parallel copy " : "data-parallel copies ") + numbersText(seen);
 }
 
-void ClusterWriter::group(const NodeGroup &nodes) {
+void ClusterWriter::group(const AlikeNodes &nodes) {
   bool folded = nodes.nodes.size() > 1;
   html.open("li", {{"class", "node"}});
   html.open("p");
@@ -136,7 +136,7 @@ void ClusterWriter::group(const NodeGroup &nodes) {
 }
 
 void ClusterWriter::groups() {
-  std::vector<NodeGroup> found = foldNodes(page.facts.cluster, page.plan(), page.facts.devices);
+  std::vector<AlikeNodes> found = foldNodes(page.facts.cluster, page.plan(), page.facts.devices);
   html.open("ul", {{"class", "nodes"}});
   for (size_t i = 0; i < std::min(found.size(), kMostGroups); ++i)
     group(found[i]);

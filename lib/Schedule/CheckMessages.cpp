@@ -146,9 +146,9 @@ namespace {
 
 /// All ranks at work, each with one queue or with one for each kind of step. The first
 /// step of a queue waits until what it needs is there.
-class Execution {
+class MessageReplay {
 public:
-  Execution(const Schedule &schedule, const Communication &communication, bool inRow);
+  MessageReplay(const Schedule &schedule, const Communication &communication, bool inRow);
   std::string run();
 
 private:
@@ -180,7 +180,8 @@ private:
 
 } // namespace
 
-Execution::Execution(const Schedule &schedule, const Communication &communication, bool inRow)
+MessageReplay::MessageReplay(const Schedule &schedule, const Communication &communication,
+                             bool inRow)
     : communication(communication), inRow(inRow),
       queues(schedule.calls.size(), std::vector<Queue>(inRow ? 1 : 3)) {
   for (size_t rank = 0; rank < queues.size(); ++rank)
@@ -196,7 +197,7 @@ Execution::Execution(const Schedule &schedule, const Communication &communicatio
   }
 }
 
-bool Execution::makeCall(int64_t rank, int32_t index) {
+bool MessageReplay::makeCall(int64_t rank, int32_t index) {
   auto [received, sent] = communication.calls[rank][index];
   if (received >= 0) {
     int32_t there = inbox(communication.messages[received]);
@@ -216,7 +217,7 @@ bool Execution::makeCall(int64_t rank, int32_t index) {
 }
 
 /// Once the other rank has come to receive from this one.
-bool Execution::send(int64_t rank, int32_t id) {
+bool MessageReplay::send(int64_t rank, int32_t id) {
   const Message &message = communication.messages[id];
   int32_t there = outbox(message);
   if (there >= 0 && there != id)
@@ -244,7 +245,7 @@ bool Execution::send(int64_t rank, int32_t id) {
   return true;
 }
 
-bool Execution::proceed(int64_t rank, Queue &queue) {
+bool MessageReplay::proceed(int64_t rank, Queue &queue) {
   bool any = false;
   for (const Step *step; error.empty() && (step = queue.head());) {
     bool done = step->kind == Step::Kind::Call   ? makeCall(rank, step->index)
@@ -258,7 +259,7 @@ bool Execution::proceed(int64_t rank, Queue &queue) {
   return any;
 }
 
-std::string Execution::stuck() const {
+std::string MessageReplay::stuck() const {
   for (size_t rank = 0; rank < queues.size(); ++rank)
     for (const Queue &queue : queues[rank])
       if (const Step *step = queue.head()) {
@@ -271,7 +272,7 @@ std::string Execution::stuck() const {
   return "";
 }
 
-std::string Execution::run() {
+std::string MessageReplay::run() {
   for (bool any = true; any && error.empty();) {
     any = false;
     for (size_t rank = 0; rank < queues.size(); ++rank)
@@ -285,7 +286,7 @@ std::string check(const Schedule &schedule, const Communication &communication) 
   std::string error = TableChecker(schedule, communication).run();
   for (bool inRow : {true, false})
     if (error.empty())
-      error = Execution(schedule, communication, inRow).run();
+      error = MessageReplay(schedule, communication, inRow).run();
   return error;
 }
 

@@ -18,7 +18,7 @@ using sharding::TensorSharding;
 namespace {
 
 /// What is known of the whole plan.
-struct SubjectPlan {
+struct ExplainedPlan {
   const Problem &given;
   const Problem problem; ///< as the solver sees it
   const ProblemFacts facts;
@@ -35,9 +35,9 @@ struct Named {
 };
 
 /// In the mesh of one stage group.
-class SubjectExplainer {
+class ShardingExplainer {
 public:
-  SubjectExplainer(const SubjectPlan &whole, const SolverOptions &given, size_t group);
+  ShardingExplainer(const ExplainedPlan &whole, const SolverOptions &given, size_t group);
 
   ShardingExplanation run(const Named &named) {
     return named.op >= 0 ? explainOp(named.op) : explainArgument(named.argument);
@@ -53,7 +53,7 @@ private:
   std::string factorText(const Op &op, FactorId factor) const;
   std::string whyNot(OpId id, FactorId factor) const;
 
-  const SubjectPlan &whole;
+  const ExplainedPlan &whole;
   const Problem &problem;
   const ProblemFacts &facts;
   const size_t group;
@@ -73,8 +73,8 @@ static DeviceRange devicesOfGroup(const Degrees &degrees, size_t group) {
   return ranges[rank];
 }
 
-SubjectExplainer::SubjectExplainer(const SubjectPlan &whole, const SolverOptions &given,
-                                   size_t group)
+ShardingExplainer::ShardingExplainer(const ExplainedPlan &whole, const SolverOptions &given,
+                                     size_t group)
     : whole(whole), problem(whole.problem), facts(whole.facts), group(group),
       plan(inGroup(whole.plan, group)),
       devices(whole.plan.degrees.groups.empty()
@@ -87,7 +87,7 @@ SubjectExplainer::SubjectExplainer(const SubjectPlan &whole, const SolverOptions
 }
 
 /// The tp axes, from the major one, that divide a size.
-AxisList SubjectExplainer::dividing(int64_t size) const {
+AxisList ShardingExplainer::dividing(int64_t size) const {
   AxisList result;
   for (sharding::AxisId axis : tensorAxes) {
     size_t ways = size_t(plan.mesh.size(result) * plan.mesh.axes[axis].size);
@@ -98,13 +98,14 @@ AxisList SubjectExplainer::dividing(int64_t size) const {
   return result;
 }
 
-std::string SubjectExplainer::notDividing(const std::string &what, int64_t size) const {
+std::string ShardingExplainer::notDividing(const std::string &what, int64_t size) const {
   return what + " has size " + std::to_string(size) + ", not a multiple of tp=" +
          std::to_string(plan.degrees.tp);
 }
 
 /// Fixes one thing and solves the rest.
-ShardingWay SubjectExplainer::priced(const std::string &text, const SolverOptions::Forced &forced) {
+ShardingWay ShardingExplainer::priced(const std::string &text,
+                                      const SolverOptions::Forced &forced) {
   ShardingWay way{text, false, std::nullopt, ""};
   SolverOptions asked = solver;
   asked.forced = forced;
@@ -129,7 +130,7 @@ ShardingWay SubjectExplainer::priced(const std::string &text, const SolverOption
 
 //===-- tensors -----------------------------------------------------------===//
 
-ShardingExplanation SubjectExplainer::explainArgument(ValueId id) {
+ShardingExplanation ShardingExplainer::explainArgument(ValueId id) {
   const Value &value = problem.values[id];
   const TensorSharding &own = plan.arguments.at(id);
   ShardingExplanation subject{value.name, name(value.kind), shapeText(value.shape), {}};
@@ -160,7 +161,7 @@ ShardingExplanation SubjectExplainer::explainArgument(ValueId id) {
 //===-- ops ---------------------------------------------------------------===//
 
 /// "[{}, {}], [{}, {"tp"}] -> [{}, {"tp"}]".
-std::string SubjectExplainer::opText(OpId id, const OpSharding &choice) const {
+std::string ShardingExplainer::opText(OpId id, const OpSharding &choice) const {
   const Op &op = problem.ops[id];
   std::string text;
   for (size_t i = 0; i < op.operands.size(); ++i)
@@ -172,7 +173,7 @@ std::string SubjectExplainer::opText(OpId id, const OpSharding &choice) const {
 }
 
 /// Where a factor appears: "dimension 2 of the result", "dimension 1 of operand 0".
-std::string SubjectExplainer::factorText(const Op &op, FactorId factor) const {
+std::string ShardingExplainer::factorText(const Op &op, FactorId factor) const {
   auto find = [&](const std::vector<sharding::TensorFactors> &tensors, const std::string &name) {
     for (size_t i = 0; i < tensors.size(); ++i)
       for (size_t dim = 0; dim < tensors[i].size(); ++dim)
@@ -186,7 +187,7 @@ std::string SubjectExplainer::factorText(const Op &op, FactorId factor) const {
 }
 
 /// Why tensor parallelism can't split a factor.
-std::string SubjectExplainer::whyNot(OpId id, FactorId factor) const {
+std::string ShardingExplainer::whyNot(OpId id, FactorId factor) const {
   const Op &op = problem.ops[id];
   const sharding::Factor &split = op.rule->factors[factor];
   std::string where = factorText(op, factor);
@@ -208,7 +209,7 @@ std::string SubjectExplainer::whyNot(OpId id, FactorId factor) const {
   return "its backward ops can't follow along " + where + ", or do the same as another way";
 }
 
-ShardingExplanation SubjectExplainer::explainOp(OpId id) {
+ShardingExplanation ShardingExplainer::explainOp(OpId id) {
   const Op &op = problem.ops[id];
   ShardingExplanation subject{op.location, op.name, "", {}};
   for (ValueId result : op.results)
@@ -269,7 +270,7 @@ static Result<Named> find(const Problem &problem, const std::string &name) {
 }
 
 /// Whose stages have the op or read the tensor; the first group has what none reads.
-static std::vector<size_t> groupsOf(const SubjectPlan &whole, const Named &named) {
+static std::vector<size_t> groupsOf(const ExplainedPlan &whole, const Named &named) {
   const Degrees &degrees = whole.plan.degrees;
   const schedule::Placement placement = placementOf(degrees);
   std::vector<bool> has(groupCount(degrees), false);
@@ -298,14 +299,14 @@ Result<std::vector<ShardingExplanation>> explainSharding(const Problem &problem,
                                             const Workspace *workspace) {
   Problem seen = withSplitSequence(problem, plan.degrees.cp);
   ProblemFacts facts(seen);
-  SubjectPlan whole{problem, std::move(seen), std::move(facts), plan,
-                    predicted, cluster, workspace};
+  ExplainedPlan whole{problem,   std::move(seen), std::move(facts), plan,
+                      predicted, cluster,         workspace};
   Result<Named> named = find(whole.problem, name);
   if (!named)
     return named.error();
   std::vector<ShardingExplanation> result;
   for (size_t group : groupsOf(whole, *named)) {
-    result.push_back(SubjectExplainer(whole, solver, group).run(*named));
+    result.push_back(ShardingExplainer(whole, solver, group).run(*named));
     if (!plan.degrees.groups.empty())
       result.back().group = group;
   }

@@ -45,9 +45,9 @@ Word readWord(YamlMap &map, const std::string &key, const Word &otherwise) {
 }
 
 /// Of one mesh.
-class LayoutReader {
+class ModelShardingReader {
 public:
-  LayoutReader(YamlMap &root, const Problem &problem) : root(root), problem(problem) {}
+  ModelShardingReader(YamlMap &root, const Problem &problem) : root(root), problem(problem) {}
   ModelSharding run() {
     mesh();
     arguments();
@@ -89,7 +89,7 @@ private:
 
 } // namespace
 
-AxisId LayoutReader::axis(const YAML::Node &node) {
+AxisId ModelShardingReader::axis(const YAML::Node &node) {
   if (!node.IsScalar())
     root.fail(node, "expected the name of a mesh axis");
   AxisId id = made.mesh.find(node.Scalar());
@@ -98,7 +98,7 @@ AxisId LayoutReader::axis(const YAML::Node &node) {
   return id;
 }
 
-AxisList LayoutReader::axes(const YAML::Node &node) {
+AxisList ModelShardingReader::axes(const YAML::Node &node) {
   if (!node.IsSequence())
     root.fail(node, "expected a list of mesh axes");
   AxisList result;
@@ -107,7 +107,7 @@ AxisList LayoutReader::axes(const YAML::Node &node) {
   return result;
 }
 
-std::vector<AxisList> LayoutReader::lists(const YAML::Node &node) {
+std::vector<AxisList> ModelShardingReader::lists(const YAML::Node &node) {
   if (!node.IsSequence())
     root.fail(node, "expected a list of lists of mesh axes");
   std::vector<AxisList> result;
@@ -116,7 +116,7 @@ std::vector<AxisList> LayoutReader::lists(const YAML::Node &node) {
   return result;
 }
 
-TensorSharding LayoutReader::layout(YamlMap &map, size_t rank) {
+TensorSharding ModelShardingReader::layout(YamlMap &map, size_t rank) {
   TensorSharding result;
   result.dims = lists(map.at("dims"));
   if (result.dims.size() != rank)
@@ -195,7 +195,7 @@ static Degrees readDegrees(YamlMap map) {
 
 //===-- layouts -----------------------------------------------------------===//
 
-void LayoutReader::mesh() {
+void ModelShardingReader::mesh() {
   for (YamlMap &map : root.items("mesh")) {
     auto axisName = map.get<std::string>("name");
     made.mesh.axes.push_back({axisName, map.get<std::string>("degree", axisName),
@@ -214,7 +214,7 @@ void PlanReader::stages() {
   }
 }
 
-void LayoutReader::arguments() {
+void ModelShardingReader::arguments() {
   for (YamlMap &map : root.items("arguments")) {
     auto argumentName = map.get<std::string>("name"), kind = map.get<std::string>("kind");
     ValueId found = -1;
@@ -234,7 +234,7 @@ void LayoutReader::arguments() {
   }
 }
 
-void LayoutReader::storage() {
+void ModelShardingReader::storage() {
   for (YamlMap &map : root.items("storage")) {
     ParameterStorage storage;
     storage.parameter = map.get<std::string>("parameter");
@@ -258,7 +258,7 @@ void LayoutReader::storage() {
 
 /// Of which model a plan with other ops is. It is of this one where it has all parameters, which
 /// have been read before the ops, and its ops are known.
-std::string LayoutReader::origin(bool isKnown) const {
+std::string ModelShardingReader::origin(bool isKnown) const {
   for (ValueId value = 0; value < problem.arguments; ++value)
     isKnown &= problem.values[value].kind != ValueKind::Parameter || made.arguments.contains(value);
   if (!isKnown)
@@ -266,7 +266,7 @@ std::string LayoutReader::origin(bool isKnown) const {
   return "the plan is of this model with other flags, such as --loss, --precision or the batch";
 }
 
-OpSharding LayoutReader::op(YamlMap &map, const Op &expected) {
+OpSharding ModelShardingReader::op(YamlMap &map, const Op &expected) {
   auto opName = map.get<std::string>("op"), location = map.get<std::string>("at", "");
   if (opName != expected.name || location != expected.location) {
     bool isKnown = std::any_of(problem.ops.begin(), problem.ops.end(), [&](const Op &other) {
@@ -294,7 +294,7 @@ OpSharding LayoutReader::op(YamlMap &map, const Op &expected) {
   return result;
 }
 
-void LayoutReader::ops() {
+void ModelShardingReader::ops() {
   std::vector<YamlMap> list = root.items("ops");
   if (list.size() != problem.ops.size())
     root.fail(root.at("ops"), "the model has " + std::to_string(problem.ops.size()) + " ops, " +
@@ -306,7 +306,7 @@ void LayoutReader::ops() {
 Plan PlanReader::run() {
   plan.degrees = readDegrees(root.map("plan"));
   const Problem split = withSplitSequence(problem, plan.degrees.cp);
-  static_cast<ModelSharding &>(plan) = LayoutReader(root, split).run();
+  static_cast<ModelSharding &>(plan) = ModelShardingReader(root, split).run();
   if (!hasDefaultPlacement(plan.degrees))
     setStrides(plan.mesh, stridesOf(plan.degrees));
   stages();
@@ -318,7 +318,7 @@ Plan PlanReader::run() {
     }
   if (root.has("other_groups"))
     for (YamlMap &map : root.items("other_groups")) {
-      plan.others.push_back(LayoutReader(map, split).run());
+      plan.others.push_back(ModelShardingReader(map, split).run());
       map.finish();
     }
   root.finish();

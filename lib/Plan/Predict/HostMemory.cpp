@@ -6,18 +6,27 @@
 
 namespace dtc::plan {
 
-/// By device, as the plan's order places it.
-static std::vector<int64_t> pipelineRanks(const Degrees &degrees) {
-  std::vector<int64_t> result;
+namespace {
+
+/// Devices beside each other that are on one pipeline rank.
+struct DeviceRun {
+  int64_t rank = 0, count = 0;
+};
+
+} // namespace
+
+/// In the order of the devices, as the plan's order places them.
+static std::vector<DeviceRun> deviceRuns(const Degrees &degrees) {
+  std::vector<DeviceRun> result;
   if (!degrees.groups.empty()) {
-    std::vector<DeviceRange> ranges = neighbouringDevices(degrees);
-    for (size_t rank = 0; rank < ranges.size(); ++rank)
-      result.insert(result.end(), ranges[rank].count, static_cast<int64_t>(rank));
+    for (const DeviceRange &range : neighbouringDevices(degrees))
+      result.push_back({static_cast<int64_t>(result.size()), range.count});
     return result;
   }
   const int64_t stride = stridesOf(degrees)[static_cast<size_t>(Axis::PP)];
-  for (int64_t device = 0; device < degrees.devices(); ++device)
-    result.push_back(device / stride % degrees.pp);
+  const int64_t devices = degrees.devices();
+  for (int64_t first = 0; first < devices; first += stride)
+    result.push_back({first / stride % degrees.pp, stride});
   return result;
 }
 
@@ -28,15 +37,22 @@ static double filled(const HostUse &use) {
 
 HostUse fullestHost(const Cluster &cluster, const Degrees &degrees,
                     const std::vector<double> &bytes) {
-  const std::vector<int64_t> ranks = pipelineRanks(degrees);
-  const auto devices = static_cast<int64_t>(ranks.size());
+  std::vector<DeviceRun> runs = deviceRuns(degrees);
+  const int64_t devices = degrees.devices();
   HostUse fullest;
-  int64_t node = 0, next = 0, unknown = 0;
+  int64_t node = 0, unknown = 0;
+  auto next = runs.begin();
   auto addNodes = [&](int64_t size, int64_t count, double capacity) {
-    for (int64_t end = node + count; node < end && next < devices; ++node) {
+    for (int64_t end = node + count; node < end && next != runs.end(); ++node) {
       HostUse use{node, 0, 0, capacity};
-      for (; use.ranks < size && next < devices; ++use.ranks)
-        use.bytes += bytes[ranks[next++]];
+      while (use.ranks < size && next != runs.end()) {
+        const int64_t taken = std::min(size - use.ranks, next->count);
+        use.ranks += taken;
+        use.bytes += double(taken) * bytes[next->rank];
+        next->count -= taken;
+        if (next->count == 0)
+          ++next;
+      }
       unknown += !use.isKnown();
       if (fullest.node < 0 || filled(use) > filled(fullest))
         fullest = use;

@@ -82,7 +82,7 @@ int64_t StageCosts::waitingBytes(const StageRun &run) const {
          (run.kept > run.begin ? recomputed->waitingBytes(run.begin, run.kept) : 0);
 }
 
-int64_t StageCosts::heldBytes(const StageRun &run, const Held &held) const {
+int64_t StageCosts::heldBytes(const StageRun &run, const InFlight &held) const {
   int64_t slot = savedBytes(run);
   if (degrees.pp == 1 || !hasPlaces(model.getCluster().software))
     return peakBytes(run) + (held.microbatches - 1) * slot;

@@ -239,7 +239,7 @@ private:
   }
   struct StageOn {
     RankStages *own = nullptr;
-    StageCosts::Held held;
+    StageCosts::InFlight held;
     double budget = 0; ///< bytes
   };
   std::vector<StageOn> stagesWithin(double share) {

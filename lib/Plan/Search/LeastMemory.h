@@ -6,12 +6,14 @@
 // what would help asks this first of every SPEC and number of devices.
 #pragma once
 
-#include "dtc/Plan/Search/Search.h"
+#include "SearchState.h"
 
 namespace dtc::plan {
 
 /// True: `search` finds a plan, too. False: it hardly would.
 bool fitsWithLeastMemory(const Problem &problem, const Cluster &cluster,
                          const SearchOptions &options);
+/// The same of a state in which nothing was searched yet.
+bool fitsWithLeastMemory(SearchState &state);
 
 } // namespace dtc::plan

@@ -23,7 +23,7 @@ static int64_t nearDevices(const Cluster &cluster, int64_t devices) {
   return size > 0 ? std::max(size, usualNode) : devices;
 }
 
-void addCandidates(SearchState &state) {
+std::vector<Degrees> listCandidates(SearchState &state) {
   const Cluster &cluster = state.cluster;
   const SearchOptions &options = state.options;
   Candidates all = findCandidates(state.problem, state.facts, state.spec, options,
@@ -33,9 +33,13 @@ void addCandidates(SearchState &state) {
                                    alikeDevices(cluster, options.devices),
                                    cluster.software.evenStages, !cluster.others.empty()});
   state.refusal = all.refusal;
+  return std::move(all.list);
+}
+
+void addCandidates(SearchState &state, const std::vector<Degrees> &list) {
   ShardVariant first = plainVariants(state).front();
-  state.estimator.lookAhead(all.list, first);
-  for (const Degrees &degrees : all.list) {
+  state.estimator.lookAhead(list, first);
+  for (const Degrees &degrees : list) {
     double floor = state.estimator.lowerBound(degrees, first, state.refusal);
     if (floor < std::numeric_limits<double>::infinity())
       state.candidates.push_back({degrees, floor / double(degrees.samples())});
@@ -161,7 +165,7 @@ static std::vector<SearchRound> roundsOf(const SearchState &state) {
 }
 
 SearchOutcome runStrategies(SearchState &state) {
-  addCandidates(state);
+  addCandidates(state, listCandidates(state));
   const SearchOptions &options = state.options;
   if (state.candidates.empty())
     return Error{"no plan for " + std::to_string(options.devices) + " devices" +

@@ -3,11 +3,26 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 namespace dtc::plan {
 
-/// Those first that split the model most: what they are short of spares the others a simulation.
+/// Those with the smallest microbatches of each mesh and schedule: larger ones hold more. Those
+/// come first that split the model most: what they are short of spares the others a simulation.
 static std::vector<Candidate> smallestFirst(std::vector<Candidate> candidates) {
+  auto anyMicrobatch = [](Degrees degrees) {
+    degrees.microBatch = degrees.numMicrobatches = 1;
+    return degrees;
+  };
+  std::map<Degrees, int64_t> least;
+  for (const Candidate &candidate : candidates) {
+    const int64_t samples = candidate.degrees.microBatch;
+    int64_t &known = least.try_emplace(anyMicrobatch(candidate.degrees), samples).first->second;
+    known = std::min(known, samples);
+  }
+  std::erase_if(candidates, [&](const Candidate &candidate) {
+    return candidate.degrees.microBatch > least.at(anyMicrobatch(candidate.degrees));
+  });
   auto split = [](const Candidate &candidate) {
     const Degrees &degrees = candidate.degrees;
     return double(degrees.tp * degrees.pp * degrees.cp) / double(degrees.microBatch);

@@ -58,11 +58,11 @@ double StagePrices::seconds(const Stage &stage, const StageRun &run) const {
                              secondsOf(costs.recomputation(run) + stage.inputGrad);
 }
 
-double StagePrices::bytes(const Stage &stage, const StageRun &run, const Held &held) const {
+double StagePrices::bytes(const Stage &stage, const StageRun &run, const InFlight &held) const {
   return std::max(stage.updateBytes, stage.bytes + double(costs.heldBytes(run, held)));
 }
 
-std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, const Held &held,
+std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, const InFlight &held,
                                                           double budget) {
   int shift = this->shift(a, b);
   std::optional<Price> price = find(a - shift, b - shift, held, budget);
@@ -72,7 +72,7 @@ std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, const He
   return price;
 }
 
-double StagePrices::seconds(int a, int b, const Held &held, double budget) {
+double StagePrices::seconds(int a, int b, const InFlight &held, double budget) {
   constexpr double none = std::numeric_limits<double>::infinity();
   int shift = this->shift(a, b);
   const Stage &stage = plainStage(a - shift, b - shift);
@@ -81,7 +81,8 @@ double StagePrices::seconds(int a, int b, const Held &held, double budget) {
   return recomputes ? keptOf(a - shift, b - shift, held, budget).seconds : none;
 }
 
-std::optional<StagePrices::Price> StagePrices::find(int a, int b, const Held &held, double budget) {
+std::optional<StagePrices::Price> StagePrices::find(int a, int b, const InFlight &held,
+                                                    double budget) {
   Price price{0, {a, b}};
   const Stage &stage = plainStage(a, b);
   if (bytes(stage, held) <= budget) {
@@ -97,7 +98,7 @@ std::optional<StagePrices::Price> StagePrices::find(int a, int b, const Held &he
 }
 
 /// Of a stage that doesn't fit whole.
-const StagePrices::Kept &StagePrices::keptOf(int a, int b, const Held &held, double budget) {
+const StagePrices::Kept &StagePrices::keptOf(int a, int b, const InFlight &held, double budget) {
   std::vector<Kept> &list = plainStage(a, b).found;
   for (const Kept &known : list)
     if (known.held == held && known.budget == budget)
@@ -113,7 +114,8 @@ const StagePrices::Kept &StagePrices::keptOf(int a, int b, const Held &held, dou
 }
 
 /// With the fewest blocks recomputed that keep to the room.
-std::optional<StagePrices::Price> StagePrices::within(StageRun run, const Held &held, double room) {
+std::optional<StagePrices::Price> StagePrices::within(StageRun run, const InFlight &held,
+                                                      double room) {
   const Stage &stage = stageOf(run);
   if (bytes(stage, run, held) <= room)
     return Price{seconds(stage, run), run};

@@ -28,6 +28,7 @@ struct SearchRound {
 };
 
 void searchCandidates(SearchState &state, const SearchRound &round);
+void searchSmallerShardings(SearchState &state, const SearchRound &round);
 void searchOffloaded(SearchState &state, const SearchRound &round);
 
 struct Strategy {
@@ -36,11 +37,14 @@ struct Strategy {
 };
 inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::Candidates, searchCandidates},
+    {SearchStrategy::SmallerShardings, searchSmallerShardings},
     {SearchStrategy::Offloaded, searchOffloaded},
 };
 
-/// Finds the candidates and their floors.
-void addCandidates(SearchState &state);
+/// The degrees that are candidates.
+std::vector<Degrees> listCandidates(SearchState &state);
+/// Takes those that there are plans for as candidates, with their floors.
+void addCandidates(SearchState &state, const std::vector<Degrees> &list);
 
 /// Whether all devices together can hold parameters and gradients, each once.
 bool canHoldModel(const SearchState &state);

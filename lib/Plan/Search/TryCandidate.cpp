@@ -77,7 +77,8 @@ private:
 void Trial::take(Outcome outcome, Shardings &tried) const {
   if (tried.outcome != Outcome::Found)
     tried.outcome = outcome;
-  tried.isDone = outcome != Outcome::TooSlow || !mayReceiveLess(tried.degrees);
+  if (!attempt.everySharding)
+    tried.isDone = outcome != Outcome::TooSlow || !mayReceiveLess(tried.degrees);
 }
 
 void Trial::trySharding(const ShardVariant &variant, Shardings &tried) {

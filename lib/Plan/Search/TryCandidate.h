@@ -20,6 +20,8 @@ struct Attempt {
   std::function<std::vector<ShardVariant>(SearchState &, const Degrees &)> variants;
   /// Seconds a sample above which a plan is of no use, by what has been found so far.
   std::function<double(const SearchState &)> limit = worthTelling;
+  /// A sharding that is too slow isn't the last: one that holds less recomputes less.
+  bool everySharding = false;
 };
 
 /// Keeps the plans that it finds in the state. Returns whether memory was short: something

@@ -57,15 +57,14 @@ private:
            hasScope(call, Scope::Outbox);
   }
 
-  /// Calls of one function, or of the last microbatch's, which takes and gives the same.
+  /// Calls of one function that runs for each microbatch, or of that which stands for it in the
+  /// last.
   bool areAlike(const fbs::Call &a, const fbs::Call &b) const {
-    const fbs::FunctionT &first = *program.functions[a.function()];
-    const fbs::FunctionT &second = *program.functions[b.function()];
-    auto same = [](const auto &x, const auto &y) {
-      return std::ranges::equal(x, y, {}, &fbs::BoundValue::binding, &fbs::BoundValue::binding);
+    auto family = [&](const fbs::Call &call) {
+      const int32_t lastOf = program.functions[call.function()]->last_of;
+      return lastOf < 0 ? call.function() : static_cast<uint32_t>(lastOf);
     };
-    return first.per_microbatch && second.per_microbatch &&
-           same(first.arguments, second.arguments) && same(first.results, second.results);
+    return program.functions[a.function()]->per_microbatch && family(a) == family(b);
   }
 
   /// Something of this step that one call computes and the other needs.

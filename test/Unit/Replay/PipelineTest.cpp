@@ -226,6 +226,32 @@ TEST_F(Faults, UpdateBeforeTheLastMicrobatch) {
          "microbatches");
 }
 
+/// A function of the last microbatch alone, which says for which other one it stands.
+TEST_F(Faults, FunctionOfTheLastMicrobatch) {
+  const size_t index = pipeline.callIndex(0, "backward0", 3);
+  const size_t before = pipeline.callIndex(0, "backward0", 2);
+  const uint32_t first = program(0).schedule[index].function();
+  auto &functions = program(0).functions;
+  auto last = static_cast<uint32_t>(functions.size());
+  functions.push_back(std::make_unique<fbs::FunctionT>(*functions[first]));
+  functions[last]->name = "backward0_last";
+  set(program(0).schedule[index], &CallFields::function, last);
+  expect("the schedule calls @backward0 3 times in a step of 4 microbatches");
+  functions[last]->last_of = static_cast<int32_t>(first);
+  EXPECT_EQ(pipeline.replay(), "");
+
+  set(program(0).schedule[before], &CallFields::function, last);
+  expect("the schedule calls @backward0_last, which is for the last microbatch, for microbatch 2");
+  set(program(0).schedule[before], &CallFields::function, first);
+  functions[last]->last_of = static_cast<int32_t>(pipeline.functionIndex(0, "forward0"));
+  expect("@backward0_last stands for what takes or gives something else: @forward0");
+  for (int32_t other : {static_cast<int32_t>(last), 99}) {
+    functions[last]->last_of = other;
+    expect("@backward0_last stands for what is no function of other microbatches: " +
+           std::to_string(other));
+  }
+}
+
 TEST_F(Faults, GroupOfAnotherRole) {
   instruction(1, "update", "all_reduce").op.AsCollective()->group = 0;
   expect("is a collective that role 1 (rank 2 and 1 more) of its group doesn't make");

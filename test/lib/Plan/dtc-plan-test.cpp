@@ -6,7 +6,7 @@
 //   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]
 //   dtc-plan-test search PROBLEM.json SPEC CLUSTER DEVICES GLOBAL_BATCH [WITHOUT...]
 //
-// WITHOUT: candidates, offloaded, unequal-meshes, zero-groups, some-blocks
+// WITHOUT: candidates, smaller-shardings, offloaded, unequal-meshes, zero-groups, some-blocks
 // (all are recomputed or none), a schedule, or advice on what would fit.
 #include "RandomProblem.h"
 #include "ShardingStatement.h"
@@ -114,7 +114,9 @@ static void leaveOutSchedule(ScheduleKind kind, SearchOptions &options) {
 
 static bool leaveOut(const std::string &name, SearchOptions &options) {
   static const std::map<std::string, SearchStrategy> names = {
-      {"candidates", SearchStrategy::Candidates}, {"offloaded", SearchStrategy::Offloaded}};
+      {"candidates", SearchStrategy::Candidates},
+      {"smaller-shardings", SearchStrategy::SmallerShardings},
+      {"offloaded", SearchStrategy::Offloaded}};
   auto found = names.find(name);
   if (found != names.end())
     options.without.insert(found->second);

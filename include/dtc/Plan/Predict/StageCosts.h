@@ -161,12 +161,12 @@ public:
   int64_t savedBytes(const StageRun &run) const;
   int64_t peakBytes(const StageRun &run) const;
   /// What microbatches take that are held at once, and the call that runs.
-  struct Held {
+  struct InFlight {
     int32_t microbatches = 1;
     bool splits = false; ///< the backward pass comes in two calls
-    auto operator<=>(const Held &) const = default;
+    auto operator<=>(const InFlight &) const = default;
   };
-  int64_t heldBytes(const StageRun &run, const Held &held) const;
+  int64_t heldBytes(const StageRun &run, const InFlight &held) const;
   /// Of a slot alone where the backward pass comes in two calls, and of a call alone.
   int64_t waitingBytes(const StageRun &run) const;
   int64_t temporaryBytes(StageCall call, const StageRun &run) const;

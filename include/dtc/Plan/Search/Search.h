@@ -73,8 +73,9 @@ using SearchOutcome = Result<SearchResult, SearchFailure>;
 
 /// How plans are looked for, one way after the other (lib/Plan/Search/Strategies.h).
 enum class SearchStrategy : uint8_t {
-  Candidates, ///< all degrees, as far as they may be the best
-  Offloaded   ///< states in the hosts' memory where that is faster
+  Candidates,       ///< all degrees, as far as they may be the best
+  SmallerShardings, ///< shardings that hold less where that spares recomputation
+  Offloaded         ///< states in the hosts' memory where that is faster
 };
 
 struct SearchOptions {

@@ -28,23 +28,23 @@ public:
               const std::vector<Block> &blocks, const UnitCosts *recomputed);
   StagePrices(const StagePrices &) = delete;
 
-  using Held = StageCosts::Held;
+  using InFlight = StageCosts::InFlight;
   struct Price {
     double seconds = 0;
     StageRun run;
   };
   /// Of the units [a, b) on a rank with `budget` bytes that holds so many
   /// microbatches at once; nothing where it is too small.
-  std::optional<Price> operator()(int a, int b, const Held &held, double budget);
+  std::optional<Price> operator()(int a, int b, const InFlight &held, double budget);
   /// The price's seconds; infinite where it is too small.
-  double seconds(int a, int b, const Held &held, double budget);
+  double seconds(int a, int b, const InFlight &held, double budget);
   /// Where blocks that may be recomputed end among these units.
   std::vector<int> blockEnds(int begin, int end) const;
 
 private:
   /// With the fewest blocks recomputed that keep to a budget; `seconds` infinite: nothing does.
   struct Kept {
-    Held held;
+    InFlight held;
     double budget = 0, seconds = 0;
     int kept = 0;
   };
@@ -68,13 +68,13 @@ private:
   }
   /// As FoldedUnits::shift.
   int shift(int a, int b) const { return b <= repeatedEnd ? shifts[a] : 0; }
-  std::optional<Price> find(int a, int b, const Held &held, double budget);
-  const Kept &keptOf(int a, int b, const Held &held, double budget);
-  std::optional<Price> within(StageRun run, const Held &held, double room);
-  double bytes(const Stage &stage, const StageRun &run, const Held &held) const;
+  std::optional<Price> find(int a, int b, const InFlight &held, double budget);
+  const Kept &keptOf(int a, int b, const InFlight &held, double budget);
+  std::optional<Price> within(StageRun run, const InFlight &held, double room);
+  double bytes(const Stage &stage, const StageRun &run, const InFlight &held) const;
   double seconds(const Stage &stage, const StageRun &run) const;
   /// With nothing recomputed.
-  static double bytes(const Stage &stage, const Held &held) {
+  static double bytes(const Stage &stage, const InFlight &held) {
     return std::max(stage.updateBytes,
                     stage.bytesWhole[held.splits] +
                         double(held.microbatches - 1) * stage.savedWhole[held.splits]);

@@ -88,11 +88,10 @@ static Cluster plainCluster(double bandwidth) {
   return on;
 }
 
-/// Where memory is short, what is estimated not to fit is not carried out, though it might just
-/// fit. Shardings that hold less are found at prices of memory, which miss some: so two tiny graphs
-/// recompute what another sharding would keep.
+/// Where memory is short, what is estimated not to fit is not carried out, though
+/// it might just fit.
 TEST(ExhaustiveSearch, NoPlanBeatsTheFreeChoice) {
-  int compared = 0, shorter = 0, missed = 0;
+  int compared = 0, shorter = 0;
   for (unsigned seed = 0; seed < 13; ++seed) {
     Cluster on = plainCluster(seed % 2 ? 1e9 : 1e11);
     Problem problem = randomProblem(seed, {3, 2, true});
@@ -115,15 +114,13 @@ TEST(ExhaustiveSearch, NoPlanBeatsTheFreeChoice) {
       else if (share < 0.8)
         EXPECT_GT(all.tooLarge, 0) << seed << " " << share;
       double perSample = free->predicted.stepSeconds / double(free->problem.globalBatch());
-      EXPECT_LE(perSample, all.best * (share > 0 ? 1.1 : 1 + 1e-6))
+      EXPECT_LE(perSample, all.best * (share > 0 ? 1.01 : 1 + 1e-6))
           << seed << " " << share << ": " << summary(free->plan.degrees) << " instead of "
           << summary(all.degrees);
-      missed += perSample > 1.01 * all.best;
       shorter += all.tooLarge > all.fitting;
       ++compared;
     }
   }
   EXPECT_GE(compared, 30);
   EXPECT_GE(shorter, 8);
-  EXPECT_LE(missed, 2);
 }

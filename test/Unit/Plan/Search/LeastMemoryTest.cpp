@@ -1,6 +1,7 @@
 // Whether any plan fits is known without searching for the best one.
-#include "Planner.h"
 #include "Search/LeastMemory.h"
+#include "Planner.h"
+#include "Search/Strategies.h"
 #include "Transformer.h"
 
 using namespace dtc::plan;
@@ -45,4 +46,31 @@ TEST(LeastMemory, SearchFindsWhatBarelyFits) {
   EXPECT_TRUE(search(problem, on, options)) << enough;
   on.device.memoryBytes = lacking / 1.2;
   EXPECT_FALSE(search(problem, on, options)) << lacking;
+}
+
+/// The SPEC of a search with nothing pinned.
+static Spec openSpec(const SearchOptions &options) {
+  return *fill(withFixed(options.abilities, options.spec), options.devices);
+}
+
+// Where nothing fits, an answer is due in seconds for any model and number of devices. Work is
+// counted in estimates; solving a sharding counts as ten.
+TEST(LeastMemory, AnswersThatNothingFitsTakeLittleWork) {
+  Problem problem = transformer({126, 16384, 128, 8192, 16384, 128256});
+  Cluster on = cluster("dgx-h100");
+  struct Case {
+    double gigabytes;
+    int64_t devices, asking, searching; ///< the most effort
+  };
+  for (const Case &each :
+       {Case{10, 64, 0, 2000}, Case{3, 512, 0, 2400}, Case{10, 512, 2500, 11000}}) {
+    on.device.memoryBytes = each.gigabytes * 1e9;
+    SearchOptions options = optionsOf(each.devices);
+    SearchState asked(problem, on, options, openSpec(options));
+    EXPECT_FALSE(fitsWithLeastMemory(asked)) << each.devices;
+    EXPECT_LE(asked.effort(), each.asking) << each.devices;
+    SearchState searched(problem, on, options, openSpec(options));
+    EXPECT_FALSE(runStrategies(searched)) << each.devices;
+    EXPECT_LE(searched.effort(), each.searching) << each.devices;
+  }
 }

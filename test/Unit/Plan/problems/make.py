@@ -101,13 +101,15 @@ def gpt(o):
     table = f.argument("parameter", "wte.weight", [o.vocabulary, w])
     positions = f.argument("parameter", "wpe.weight", [s, w])
     ids = f.argument("input", "input_ids", [b, s], "i64")
-    x = f.bias(f.gather(table, ids), positions, [1, 2])
 
     def norm(x, name):
         scale = f.argument("parameter", name + ".weight", [w])
         bias = f.argument("parameter", name + ".bias", [w])
         return f.op(f"dtc.layer_norm {x[0]} scale {scale[0]} : {scale[1]} bias {bias[0]} : {bias[1]} "
                     f"eps 1.0e-05 : {x[1]} -> RESULT", x[2], [[b, s], [b, s]])
+
+    x = f.gather(table, ids)
+    x = f.bias(norm(x, "ln_e") if o.embedding_norm else x, positions, [1, 2])
 
     for layer in range(o.layers):
         p = f"h.{layer}."
@@ -251,6 +253,7 @@ def main():
                           ("experts", 16), ("sequence", 512), ("batch", 8), ("vocabulary", 32768)]:
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--type", default="f32")
+    parser.add_argument("--embedding-norm", action="store_true", help="a GPT's, behind its tokens' embedding")
     options = parser.parse_args()
     print({"gpt": gpt, "llama": llama, "moe": moe, "mixtral": mixtral}[options.model](options))
 

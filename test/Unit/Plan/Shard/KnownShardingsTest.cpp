@@ -49,8 +49,8 @@ TEST(Layout, GptUnderTensorParallelismIsMegatrons) {
   // One reduce-scatter and all-gather each, forward and backward, for attention,
   // MLP, and the embedding with the head: an all-reduce taken apart.
   auto counts = large(result, kActivation / 4);
-  EXPECT_EQ(counts, (std::map<StepKind, int64_t>{{StepKind::ReduceScatter, 6},
-                                                 {StepKind::AllGather, 6}}));
+  EXPECT_EQ(counts,
+            (std::map<StepKind, int64_t>{{StepKind::ReduceScatter, 6}, {StepKind::AllGather, 6}}));
   EXPECT_TRUE(result.plan.degrees.sp);
 }
 

@@ -7,32 +7,31 @@ using namespace dtc::sharding;
 namespace dtc::partition {
 
 void Localizer::define(Value value, const Sharding *sharding, Value local, bool gathered) {
-  layouts[value].push_back({sharding, local, gathered});
+  shards[value].push_back({sharding, local, gathered});
 }
 
-const Layout *Localizer::find(Value value, const Sharding &sharding) const {
-  auto it = layouts.find(value);
-  if (it == layouts.end())
+const LocalShard *Localizer::find(Value value, const Sharding &sharding) const {
+  auto it = shards.find(value);
+  if (it == shards.end())
     return nullptr;
-  const Layout *found = nullptr;
-  for (const Layout &layout : it->second)
-    if (*layout.sharding == sharding && (!found || found->gathered))
-      found = &layout;
+  const LocalShard *found = nullptr;
+  for (const LocalShard &shard : it->second)
+    if (*shard.sharding == sharding && (!found || found->gathered))
+      found = &shard;
   return found;
 }
 
-const Layout &Localizer::current(Value value) const {
-  ArrayRef<Layout> all = layouts.find(value)->second;
-  for (const Layout &layout : all)
-    if (layout.sharding->partial.empty())
-      return layout;
+const LocalShard &Localizer::current(Value value) const {
+  ArrayRef<LocalShard> all = shards.find(value)->second;
+  for (const LocalShard &shard : all)
+    if (shard.sharding->partial.empty())
+      return shard;
   return all.front();
 }
 
 bool Localizer::isPendingSum(Value value, AxisId axis) const {
-  return llvm::any_of(layouts.find(value)->second, [&](const Layout &layout) {
-    return llvm::is_contained(layout.sharding->partial,
-                              Partial{axis, sharding::ReduceKind::Sum});
+  return llvm::any_of(shards.find(value)->second, [&](const LocalShard &shard) {
+    return llvm::is_contained(shard.sharding->partial, Partial{axis, sharding::ReduceKind::Sum});
   });
 }
 
@@ -41,14 +40,14 @@ std::optional<Localizer::Way> Localizer::cheapestWay(Value value, const Sharding
   auto type = cast<RankedTensorType>(value.getType());
   std::optional<Way> best;
   int64_t bestBytes = 0;
-  for (const Layout &layout : layouts.find(value)->second) {
-    auto steps = reshard(*layout.sharding, target, mesh.mesh);
-    if (!steps || (again && layout.gathered))
+  for (const LocalShard &shard : shards.find(value)->second) {
+    auto steps = reshard(*shard.sharding, target, mesh.mesh);
+    if (!steps || (again && shard.gathered))
       continue;
-    int64_t bytes = communicatedBytes(*steps, *layout.sharding, type, mesh.mesh);
+    int64_t bytes = communicatedBytes(*steps, *shard.sharding, type, mesh.mesh);
     if (best && bytes >= bestBytes)
       continue;
-    best = {layout, std::move(*steps)};
+    best = {shard, std::move(*steps)};
     bestBytes = bytes;
   }
   return best;
@@ -63,7 +62,7 @@ static bool isBackward(Operation *op) {
 FailureOr<Value> Localizer::fetch(OpBuilder &builder, Value value, const Sharding &target,
                                   Operation *user) {
   bool again = regather && isBackward(user);
-  const Layout *known = find(value, target);
+  const LocalShard *known = find(value, target);
   if (known && !(again && known->gathered))
     return known->local;
   if (!known && rebuild(builder, value, target))
@@ -71,16 +70,15 @@ FailureOr<Value> Localizer::fetch(OpBuilder &builder, Value value, const Shardin
   std::optional<Way> way = cheapestWay(value, target, again);
   if (!way)
     return user->emitOpError("cannot take an operand that is there as ")
-           << current(value).sharding->str(mesh.mesh) << " in the form "
-           << target.str(mesh.mesh);
-  Layout source = way->from;
+           << current(value).sharding->str(mesh.mesh) << " in the form " << target.str(mesh.mesh);
+  LocalShard source = way->from;
   if (known) // nobody shall find that this was gathered before
     source.local =
         graph::BarrierOp::create(builder, value.getLoc(), source.local.getType(), source.local);
   auto type = cast<RankedTensorType>(value.getType());
   for (const ReshardStep &step : way->steps) {
-    Value local = emitStep(builder, value.getLoc(), mesh, type, source.local, *source.sharding,
-                           step);
+    Value local =
+        emitStep(builder, value.getLoc(), mesh, type, source.local, *source.sharding, step);
     bool gathered = source.gathered || (step.kind == StepKind::AllGather && !isBackward(user));
     source = {pool.keep(step.after), local, gathered};
     define(value, source.sharding, local, gathered);
@@ -105,9 +103,9 @@ bool Localizer::isConstantExpression(Operation *op) {
   bool result = isSplat(op) || isa<graph::IotaOp>(op);
   if (graph::isElementwise(op) || isa<graph::BroadcastOp>(op))
     result = op->getNumOperands() > 0 && llvm::all_of(op->getOperands(), [&](Value operand) {
-      return isa<RankedTensorType>(operand.getType()) && operand.getDefiningOp() &&
-             isConstantExpression(operand.getDefiningOp());
-    });
+               return isa<RankedTensorType>(operand.getType()) && operand.getDefiningOp() &&
+                      isConstantExpression(operand.getDefiningOp());
+             });
   constantExpressions[op] = result;
   return result;
 }
