@@ -51,7 +51,9 @@ def precision(run: dict) -> str:
     text = run["plan"]["precision"]
     if text in ("fp16", "bf16", "amp_bf16", "fp16/bf16 (not stated)"):
         return "bf16"
-    raise Unsupported("parameters in pure bf16" if text == "bf16-true" else f"precision {text.split(' ')[0]}")
+    if text == "bf16-true":
+        return text
+    raise Unsupported(f"precision {text.split(' ')[0]}")
 
 
 def schedule(plan: dict) -> list[str]:

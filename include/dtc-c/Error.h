@@ -35,6 +35,8 @@ typedef enum DtcCategory {
 
 typedef struct DtcError DtcError;
 DTC_API DtcCategory dtcErrorCategory(const DtcError *error);
+/* Of DTC_INPUT_REFUSED: not 0 where the input is sound, but has what dtc doesn't take yet. */
+DTC_API int dtcErrorIsUnsupported(const DtcError *error);
 /* As the command line says it: a line for each error and for what notes it has. */
 DTC_API const char *dtcErrorText(const DtcError *error);
 DTC_API void dtcErrorDestroy(DtcError *error);

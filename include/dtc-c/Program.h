@@ -23,6 +23,8 @@ typedef struct DtcStep {
   double loss;
   double gradNorm; /* NaN where it isn't computed */
   double lr, seconds;
+  /* Of fp16: the scale of the next step's loss, and steps so far without an update; else NaN. */
+  double lossScale, skippedSteps;
 } DtcStep;
 
 /* Starts the ranks and loads the weights; those without data are drawn by the seed. */

@@ -3,6 +3,7 @@
 using namespace dtc;
 
 DtcCategory dtcErrorCategory(const DtcError *error) { return error->category; }
+int dtcErrorIsUnsupported(const DtcError *error) { return error->isUnsupported; }
 const char *dtcErrorText(const DtcError *error) { return error->text.c_str(); }
 void dtcErrorDestroy(DtcError *error) { delete error; }
 
@@ -31,7 +32,8 @@ static DtcCategory categoryOf(rt::ExitCode code) {
 
 void Report::add(driver::Severity severity, const std::string &line) {
   if (severity != driver::Severity::Note)
-    isAboutError = severity == driver::Severity::Error;
+    isAboutError = severity != driver::Severity::Warning;
+  isUnsupported |= severity == driver::Severity::Unsupported;
   if (isAboutError)
     errors += (errors.empty() ? "" : "\n") + line;
   else if (handler)
@@ -41,7 +43,8 @@ void Report::add(driver::Severity severity, const std::string &line) {
 DtcError *Report::errorOf(rt::ExitCode code) {
   if (code == rt::ExitCode::Done)
     return nullptr;
-  return new DtcError{categoryOf(code), errors};
+  return new DtcError{categoryOf(code), errors,
+                      isUnsupported && code == rt::ExitCode::InputRefused};
 }
 
 DtcError *errorOf(const rt::Status &status) {

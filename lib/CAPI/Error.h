@@ -11,6 +11,7 @@
 struct DtcError {
   DtcCategory category = DTC_FAILED;
   std::string text;
+  bool isUnsupported = false;
 };
 
 struct DtcText {
@@ -35,6 +36,7 @@ private:
   void *context;
   std::string errors;
   bool isAboutError = false; ///< what notes are about
+  bool isUnsupported = false;
   driver::DiagnosticScope scope;
 };
 

@@ -104,8 +104,13 @@ size_t dtcProgramParameterOwner(const DtcProgram *program, size_t index) {
 
 static DtcStep stepOf(const rt::StepMetrics &metrics) {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
-  return {metrics.step, metrics.loss.value_or(none), metrics.gradNorm.value_or(none), metrics.lr,
-          metrics.seconds};
+  return {metrics.step,
+          metrics.loss.value_or(none),
+          metrics.gradNorm.value_or(none),
+          metrics.lr,
+          metrics.seconds,
+          metrics.lossScale.value_or(none),
+          metrics.skippedSteps.value_or(none)};
 }
 
 static DtcError *store(rt::Result<rt::StepMetrics> metrics, DtcStep *result) {

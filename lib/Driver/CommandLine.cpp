@@ -33,40 +33,6 @@ std::optional<double> toDouble(const std::string &text) {
 /// Shows in -h what holds where the flag isn't given.
 void shows(CLI::Option *option, const std::string &otherwise) { option->default_str(otherwise); }
 
-namespace {
-
-/// What CLI11 gives for a flag without a value.
-constexpr const char *kFlagAlone = "true";
-
-/// `choices` maps what the user may write to what it means.
-template <typename T>
-std::optional<Error> choose(const char *flag, const std::string &text,
-                            std::initializer_list<std::pair<const char *, T>> choices, T &result) {
-  std::vector<std::string> known;
-  for (auto &[name, value] : choices) {
-    if (text == name) {
-      result = value;
-      return std::nullopt;
-    }
-    known.push_back(name);
-  }
-  std::string list;
-  for (auto &name : known)
-    list += (list.empty() ? "" : "|") + name;
-  return usage(std::string(flag) + ": expected " + list + ", got '" + text + "'");
-}
-
-std::optional<Error> checkRegex(const char *flag, const std::string &text,
-                                std::optional<std::string> &result) {
-  if (text.empty())
-    return std::nullopt;
-  if (RE2 pattern(text, RE2::Quiet); !pattern.ok())
-    return usage(std::string(flag) + ": not a regular expression (" + pattern.error() + "): '" +
-                 text + "'");
-  result = text;
-  return std::nullopt;
-}
-
 std::optional<Error> resolveLoss(RawOptions &raw, Options &options, bool compiling) {
   using training::LossKind;
   if (raw.lossText.empty()) {
@@ -86,6 +52,22 @@ std::optional<Error> resolveLoss(RawOptions &raw, Options &options, bool compili
                            {"output:NAME", LossKind::Output}, // known by its prefix above
                            {"none", LossKind::None}},
                           options.train.loss);
+}
+
+namespace {
+
+/// What CLI11 gives for a flag without a value.
+constexpr const char *kFlagAlone = "true";
+
+std::optional<Error> checkRegex(const char *flag, const std::string &text,
+                                std::optional<std::string> &result) {
+  if (text.empty())
+    return std::nullopt;
+  if (RE2 pattern(text, RE2::Quiet); !pattern.ok())
+    return usage(std::string(flag) + ": not a regular expression (" + pattern.error() + "): '" +
+                 text + "'");
+  result = text;
+  return std::nullopt;
 }
 
 std::optional<Error> resolveOptimizer(const CLI::App &command, RawOptions &raw, Options &options) {
@@ -274,7 +256,8 @@ static void declareTrainingFlags(CLI::App &command, RawOptions &raw, FlagSet fla
         "the file's for each data-parallel rank");
   shows(command.add_option("--micro-batch", raw.microBatch, "samples a microbatch and rank"),
         "the planner's choice");
-  shows(command.add_option("--precision", raw.precision, "fp32, bf16 or fp16"), raw.precision);
+  shows(command.add_option("--precision", raw.precision, "fp32, bf16, fp16 or bf16-true"),
+        raw.precision);
 }
 
 static void declareModelFlags(CLI::App &command, RawOptions &raw) {
@@ -365,6 +348,16 @@ static std::optional<Error> checkAsked(const CLI::App &command, const RawOptions
   return std::nullopt;
 }
 
+std::optional<Error> choosePrecision(const std::string &text, Options &options) {
+  using training::Precision;
+  return choose<Precision>("--precision", text,
+                           {{"fp32", Precision::F32},
+                            {"bf16", Precision::BF16},
+                            {"fp16", Precision::F16},
+                            {"bf16-true", Precision::BF16True}},
+                           options.train.precision);
+}
+
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {
   Options &options = raw.options;
   for (const CLI::Option *option : command.get_options())
@@ -386,11 +379,7 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
     return *error;
   if (auto error = resolveEmit(raw, options))
     return *error;
-  using training::Precision;
-  if (auto error = choose<Precision>(
-          "--precision", raw.precision,
-          {{"fp32", Precision::F32}, {"bf16", Precision::BF16}, {"fp16", Precision::F16}},
-          options.train.precision))
+  if (auto error = choosePrecision(raw.precision, options))
     return *error;
   if (auto error = checkLossScale(options))
     return *error;
@@ -415,80 +404,6 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
     options.explainName = raw.explain;
   if (auto error = checkAsked(command, raw, options, compiling))
     return *error;
-  return options;
-}
-
-void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
-  Options &o = raw.common.options;
-  declareModel(command, raw.common.huggingFace, o);
-  shows(command.add_option("--cluster", o.cluster, "built-in cluster or YAML file"),
-        "every built-in device");
-  command.add_option("--gpu-memory", raw.memories, "of other devices: 48GB, 80GiB; may be repeated")
-      ->allow_extra_args(false);
-  shows(command.add_option("--gpus", raw.common.gpus, "what so many hold"), "how few will do");
-  shows(command.add_option("--lora-rank", raw.options.loraRank, "of adapters; 0: without them"),
-        std::to_string(raw.options.loraRank));
-  shows(
-      command.add_option("--gradients", raw.gradients, "type in which they are kept: bf16 or fp32"),
-      raw.gradients);
-  shows(command.add_option("--loss", raw.common.lossText, "cross_entropy, mse or output:NAME"),
-        "cross_entropy");
-  shows(command.add_option("--shape", raw.common.shapes, "INPUT=DxDx...[xTYPE]")
-            ->allow_extra_args(false),
-        "as in the file");
-  shows(command.add_option("--padding-idx", raw.common.paddingRows, "WEIGHT=ROW")
-            ->allow_extra_args(false),
-        "none");
-  command.add_flag("--json", raw.options.json, "print JSON");
-  takeDecimalIntegers(command);
-}
-
-/// "80GB", "74.5GiB": bytes.
-static plan::Result<double> parseMemory(const std::string &text) {
-  for (auto [unit, scale] : {std::pair{"GiB", 1073741824.0}, {"GB", 1e9}}) {
-    if (!text.ends_with(unit))
-      continue;
-    auto value = toDouble(text.substr(0, text.size() - std::string(unit).size()));
-    if (value && *value > 0 && *value <= 1e6)
-      return *value * scale;
-  }
-  return usage("--gpu-memory: expected a number of GB or GiB, got '" + text + "'");
-}
-
-plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstimate &raw) {
-  Options &base = raw.common.options;
-  base.target = Target::CUDA;
-  base.onlyPlan = true;
-  base.import.training = false; // nothing is trained here
-  base.train.precision = training::Precision::BF16;
-  if (raw.common.lossText == "none")
-    return usage("--loss: expected cross_entropy, mse or output:NAME, got 'none'");
-  if (auto error = resolveLoss(raw.common, base, false))
-    return *error;
-  for (auto &text : raw.common.shapes)
-    if (auto error = parseShape(text, base.import))
-      return *error;
-  for (auto &text : raw.common.paddingRows)
-    if (auto error = parsePaddingRow(text, base.import))
-      return *error;
-  EstimateOptions &options = raw.options;
-  if (auto error = choose<bool>("--gradients", raw.gradients, {{"bf16", true}, {"fp32", false}},
-                                options.narrowGradients))
-    return *error;
-  options.gpus = raw.common.gpus;
-  if (command.count("--gpus") && (options.gpus < 1 || options.gpus > plan::kMostDegree))
-    return usage("--gpus must be between 1 and " + std::to_string(plan::kMostDegree) + ", got " +
-                 std::to_string(options.gpus));
-  if (options.loraRank < 0 || options.loraRank > 65536)
-    return usage("--lora-rank must be between 0 and 65536, got " +
-                 std::to_string(options.loraRank));
-  for (const std::string &text : raw.memories) {
-    auto bytes = parseMemory(text);
-    if (!bytes)
-      return bytes.error();
-    options.memories.emplace_back(text, *bytes);
-  }
-  options.base = base;
   return options;
 }
 

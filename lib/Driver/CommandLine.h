@@ -53,9 +53,10 @@ std::optional<plan::Error> parseBatchDim(const std::string &text, import::Import
 struct RawEstimate {
   RawOptions common;
   std::vector<std::string> memories;
-  std::string gradients = "bf16";
+  std::string gradients = "bf16", precision = "bf16";
   EstimateOptions options;
 };
+// In EstimateFlags.cpp.
 void declareEstimateFlags(CLI::App &command, RawEstimate &raw);
 plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstimate &raw);
 
@@ -69,6 +70,29 @@ plan::Error usage(std::string message);
 std::optional<double> toDouble(const std::string &text);
 /// All flags with integers take decimal ones that fit. Which of them make sense, `resolve` knows.
 void takeDecimalIntegers(CLI::App &command);
+
+/// `choices` maps what the user may write to what it means.
+template <typename T>
+std::optional<plan::Error> choose(const char *flag, const std::string &text,
+                                  std::initializer_list<std::pair<const char *, T>> choices,
+                                  T &result) {
+  std::vector<std::string> known;
+  for (auto &[name, value] : choices) {
+    if (text == name) {
+      result = value;
+      return std::nullopt;
+    }
+    known.push_back(name);
+  }
+  std::string list;
+  for (auto &name : known)
+    list += (list.empty() ? "" : "|") + name;
+  return usage(std::string(flag) + ": expected " + list + ", got '" + text + "'");
+}
+
+std::optional<plan::Error> choosePrecision(const std::string &text, Options &options);
+std::optional<plan::Error> resolveLoss(RawOptions &raw, Options &options, bool compiling);
+
 /// Shows in -h what holds where the flag isn't given.
 void shows(CLI::Option *option, const std::string &otherwise);
 

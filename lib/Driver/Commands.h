@@ -25,6 +25,7 @@ struct EstimateOptions {
   std::vector<std::pair<std::string, double>> memories; ///< of other devices: as given, bytes
   int64_t gpus = 0;            ///< what so many hold; 0: how few will do
   int64_t loraRank = 16;       ///< 0: without
+  int64_t microBatch = 1;      ///< samples of a device at a time
   bool narrowGradients = true; ///< bf16, not fp32
   bool json = false;
 };

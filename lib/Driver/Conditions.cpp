@@ -12,6 +12,8 @@ const char *nameOf(training::Precision precision) {
     return "fp32";
   case training::Precision::BF16:
     return "bf16";
+  case training::Precision::BF16True:
+    return "bf16-true";
   case training::Precision::F16:
     return "fp16";
   }

@@ -2,6 +2,7 @@
 
 #include "ExitCodes.h"
 #include "dtc/Driver/Outcome.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "mlir/IR/Location.h"
 #include "llvm/Support/ConvertUTF.h"
@@ -68,7 +69,7 @@ DiagnosticScope::DiagnosticScope(DiagnosticHandler handler)
 DiagnosticScope::~DiagnosticScope() { current = before; }
 
 static void say(Severity severity, llvm::StringRef message) {
-  static constexpr const char *kWords[] = {"error", "warning", "note"};
+  static constexpr const char *kWords[] = {"error", "warning", "note", "error"};
   std::string line = printable(message);
   if (current)
     (*current)(severity, line);
@@ -87,10 +88,10 @@ void printWarning(const std::string &message) { say(Severity::Warning, message);
 
 void printNote(const std::string &message) { say(Severity::Note, message); }
 
-static Severity severityOf(DiagnosticSeverity severity) {
-  switch (severity) {
+static Severity severityOf(Diagnostic &diagnostic) {
+  switch (diagnostic.getSeverity()) {
   case DiagnosticSeverity::Error:
-    return Severity::Error;
+    return import::isUnsupported(diagnostic) ? Severity::Unsupported : Severity::Error;
   case DiagnosticSeverity::Warning:
     return Severity::Warning;
   default:
@@ -113,7 +114,7 @@ DiagnosticPrinter::DiagnosticPrinter(MLIRContext &context, std::string file, std
         if (!said.insert(prefix + text).second &&
             diagnostic.getSeverity() == DiagnosticSeverity::Warning)
           return success();
-        say(severityOf(diagnostic.getSeverity()), prefix + text);
+        say(severityOf(diagnostic), prefix + text);
         for (auto &note : diagnostic.getNotes())
           say(Severity::Note, describe(note.getLocation()) + note.str());
         return success();

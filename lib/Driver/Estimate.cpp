@@ -1,6 +1,7 @@
 // dtc estimate: how many devices a model needs to be trained, adapted or run.
 #include "Commands.h"
 
+#include "Conditions.h"
 #include "Phases.h"
 
 #include "dtc/Report/Estimate.h"
@@ -16,8 +17,8 @@ using report::JobNeed;
 
 namespace {
 
-/// For which graphs are built; a plan's own calls are cut from it.
-constexpr int64_t kSamples = 16;
+/// Microbatches for which graphs are built; a plan's own calls are cut from them.
+constexpr int64_t kCalls = 16;
 
 /// A job and how the graph is built for it.
 struct Job {
@@ -27,25 +28,43 @@ struct Job {
 
 } // namespace
 
+/// "bf16": of weights.
+static std::string weightsOf(training::Precision precision) {
+  return precision == training::Precision::BF16True ? "bf16" : nameOf(precision);
+}
+
+static std::string optimizerOf(const EstimateOptions &options) {
+  const training::Precision precision = options.base.train.precision;
+  if (precision == training::Precision::F32)
+    return "Adam, all of it in fp32: 16 bytes a parameter";
+  if (precision == training::Precision::BF16True)
+    return "Adam, all of it in bf16: 8 bytes a parameter";
+  const std::string half = weightsOf(precision);
+  return "Adam with " + half + " parameters, fp32 masters and moments, " +
+         (options.narrowGradients ? half + " gradients: 16 bytes a parameter"
+                                  : "fp32 gradients: 18 bytes a parameter");
+}
+
+static std::string samplesOf(int64_t count) {
+  return count == 1 ? "one sample" : std::to_string(count) + " samples";
+}
+
 static std::vector<Job> jobsOf(const EstimateOptions &options) {
-  std::string step = "microbatches of one sample a data-parallel rank";
-  bool narrow = options.narrowGradients;
+  const std::string weights = weightsOf(options.base.train.precision);
+  const std::string step = "microbatches of " + samplesOf(options.microBatch) +
+                           " a data-parallel rank, everything recomputed";
   std::vector<Job> jobs;
-  jobs.push_back({"training in full",
-                  std::string("Adam with bf16 parameters, fp32 masters and moments, ") +
-                      (narrow ? "bf16 gradients: 16 bytes a parameter"
-                              : "fp32 gradients: 18 bytes a parameter") +
-                      "; " + step + ", everything recomputed",
-                  [](Options &) {}});
+  jobs.push_back({"training in full", optimizerOf(options) + "; " + step, [](Options &) {}});
   if (options.loraRank > 0)
     jobs.push_back({"training adapters (LoRA)",
                     "adapters of rank " + std::to_string(options.loraRank) +
-                        " beside every product with a weight, the model frozen in bf16; " + step +
-                        ", everything recomputed",
+                        " beside every product with a weight, the model frozen in " + weights +
+                        "; " + step,
                     [rank = options.loraRank](Options &run) { run.train.adapters.rank = rank; }});
   jobs.push_back({"inference",
-                  "bf16 weights, one sample of the graph's shape at a time, and the keys and "
-                  "values of its tokens kept",
+                  weights + " weights, " + samplesOf(options.microBatch) +
+                      " of the graph's shape at a time, and the keys and values of " +
+                      (options.microBatch == 1 ? "its" : "their") + " tokens kept",
                   [](Options &run) {
                     run.loss = "none";
                     run.train.loss = training::LossKind::None;
@@ -142,7 +161,8 @@ static DeviceNeed needOf(plan::ClusterSizer &finder, const std::string &name,
 }
 
 static JobNeed needOf(const Job &job, const plan::Problem &problem,
-                      const std::vector<Asked> &clusters, int64_t given) {
+                      const std::vector<Asked> &clusters, const EstimateOptions &options) {
+  const int64_t given = options.gpus;
   // One table of all ways is enough: of what --gpus means, or of the first that are so many.
   const Asked *configured = nullptr;
   for (const Asked &asked : clusters)
@@ -155,7 +175,7 @@ static JobNeed needOf(const Job &job, const plan::Problem &problem,
     if (isMixed && std::any_of(need.devices.begin(), need.devices.end(),
                                [](const DeviceNeed &device) { return device.fit.has_value(); }))
       continue;
-    plan::ClusterSizer finder(problem, cluster, {});
+    plan::ClusterSizer finder(problem, cluster, {options.microBatch});
     DeviceNeed device = needOf(finder, name, cluster, given);
     int64_t count = device.fit ? device.fit->degrees.devices() : given;
     if (&asked == configured && count > 0) {
@@ -168,14 +188,14 @@ static JobNeed needOf(const Job &job, const plan::Problem &problem,
 }
 
 /// The graph of one device: nothing is planned here.
-static Outcome<Imported> importOnce(Environment &env, const Options &options) {
+static Outcome<Imported> importOnce(Environment &env, const Options &options, int64_t samples) {
   auto file = openModel(env, options);
   if (!file)
     return file.code();
-  auto model = (*file)->import(kSamples);
+  auto model = (*file)->import(samples);
   if (failed(model))
     return ExitCode::InputRefused;
-  return Imported{std::move(*model), {kSamples, 1}};
+  return Imported{std::move(*model), {samples, 1}};
 }
 
 static Outcome<plan::Problem> problemOf(const Job &job, const EstimateOptions &options,
@@ -202,7 +222,7 @@ ExitCode estimate(const EstimateOptions &options, const Answer &answer) {
   if (!clusters)
     return fail(clusters.error());
   Environment env(options.base);
-  auto imported = importOnce(env, options.base);
+  auto imported = importOnce(env, options.base, kCalls * options.microBatch);
   if (!imported)
     return imported.code();
   report::Estimate result;
@@ -214,7 +234,7 @@ ExitCode estimate(const EstimateOptions &options, const Answer &answer) {
       result = {problem->model,     problem->parameterElements(),
                 problem->fileNodes, problem->tokensPerSample,
                 options.gpus,       {}};
-    result.jobs.push_back(needOf(job, *problem, *clusters, options.gpus));
+    result.jobs.push_back(needOf(job, *problem, *clusters, options));
   }
   if (options.json)
     answer.out << report::estimateJson(result).dump(2) << "\n";

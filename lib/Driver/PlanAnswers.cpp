@@ -35,7 +35,9 @@ Outcome<Planned> planModel(Environment &env, const Request &request,
 }
 
 std::vector<std::string> warningsOf(const Request &request, const Planned &planned) {
-  bool isBf16 = request.options.train.precision == training::Precision::BF16;
+  const training::Precision precision = request.options.train.precision;
+  const bool isBf16 =
+      precision == training::Precision::BF16 || precision == training::Precision::BF16True;
   return report::planWarnings(factsOf(request, planned), isBf16);
 }
 

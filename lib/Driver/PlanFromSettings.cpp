@@ -56,7 +56,7 @@ static std::string addSaid(const plan::ReadSettings &read, Options &options) {
     if (options.given.contains("--precision") && nameOf(options.train.precision) != *read.precision)
       return std::string("--precision ") + nameOf(options.train.precision) + " contradicts " +
              *read.precision + " of --plan-from";
-    for (Precision each : {Precision::F32, Precision::BF16, Precision::F16})
+    for (Precision each : {Precision::F32, Precision::BF16, Precision::F16, Precision::BF16True})
       if (nameOf(each) == *read.precision)
         options.train.precision = each;
     options.given.insert("--precision");

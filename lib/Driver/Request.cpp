@@ -1,5 +1,6 @@
 #include "Request.h"
 
+#include "Conditions.h"
 #include "ExitCodes.h"
 #include "OutputFiles.h"
 #include "OwnCluster.h"
@@ -48,18 +49,6 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
   return spec;
 }
 
-static plan::DType typeOf(training::Precision precision) {
-  switch (precision) {
-  case training::Precision::BF16:
-    return plan::DType::BF16;
-  case training::Precision::F16:
-    return plan::DType::F16;
-  case training::Precision::F32:
-    break;
-  }
-  return plan::DType::F32;
-}
-
 /// What is left of each device for a plan.
 static void keepFree(plan::Cluster &cluster, double share) {
   cluster.device.memoryBytes *= 1 - share;
@@ -69,7 +58,7 @@ static void keepFree(plan::Cluster &cluster, double share) {
 
 /// The cluster as the program of --for uses it.
 static Result<plan::Cluster> clusterFor(const Options &options, const plan::Preset &preset) {
-  auto software = preset.software.find(typeOf(options.train.precision));
+  auto software = preset.software.find(nameOf(options.train.precision));
   if (software == preset.software.end())
     return Error{preset.title + " isn't planned for this --precision", plan::ErrorCategory::Usage};
   return plan::loadClusterFor(options.cluster, software->second);

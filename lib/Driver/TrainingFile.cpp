@@ -71,15 +71,14 @@ void TrainingKeys::takeOptimizer() {
   }
 }
 
-/// The names of Lightning and LitGPT. Ours are left as they are.
+/// The names of Lightning and LitGPT. Ours are left as they are, bf16-true among them.
 void TrainingKeys::takePrecision() {
   YAML::Node at = root["precision"];
   if (!at || !at.IsScalar())
     return;
   const std::string text = at.Scalar();
-  if (text == "bf16-true" || text == "16-true")
-    fail(at, "precision " + text + " has no weights in fp32, which isn't planned; " +
-                 (text == "bf16-true" ? "bf16" : "fp16") + " keeps a copy of them");
+  if (text == "16-true")
+    fail(at, "precision 16-true has no weights in fp32 and no scale of the loss; fp16 has both");
   for (auto [name, ours] : {std::pair("bf16-mixed", "bf16"), std::pair("16-mixed", "fp16"),
                             std::pair("32-true", "fp32")})
     if (text == name) {

@@ -147,7 +147,7 @@ private:
   LogicalResult convertPrecision() {
     MLIRContext *context = module.getContext();
     FloatType target = Float32Type::get(context);
-    if (options.precision == Precision::BF16)
+    if (options.precision == Precision::BF16 || options.precision == Precision::BF16True)
       target = BFloat16Type::get(context);
     else if (options.precision == Precision::F16)
       target = Float16Type::get(context);
@@ -239,7 +239,8 @@ private:
       return nullptr;
     }
     auto type = cast<RankedTensorType>(parameter.getType());
-    Type wide = statisticsType(type.getElementType());
+    Type wide = options.precision == Precision::BF16True ? type.getElementType()
+                                                         : statisticsType(type.getElementType());
     OpBuilder builder = OpBuilder::atBlockEnd(&forward.getBody().front());
     trained.push_back({name.str(), parameter, type, type.clone(wide)});
     return widenGradient(builder, gradient, wide);

@@ -112,8 +112,9 @@ private:
   void sumStepVector() {
     SmallVector<Value> squares, faults;
     for (const Operands &operands : arguments) {
-      squares.push_back(total(b.square(operands.gradient)));
-      faults.push_back(total(b.convert(isNotFinite(operands.gradient), builder.getF32Type())));
+      Value gradient = b.widen(operands.gradient);
+      squares.push_back(total(b.square(gradient)));
+      faults.push_back(total(b.convert(isNotFinite(gradient), builder.getF32Type())));
     }
     SmallVector<Value> numbers(StepVectorOp::kSquares + 1);
     numbers[StepVectorOp::kLoss] = loss;

@@ -21,7 +21,8 @@ void raise(DtcError *error) {
   if (!error)
     return;
   nb::object make = nb::module_::import_("dtc._errors").attr("error_of");
-  nb::object exception = make(int(dtcErrorCategory(error)), dtcErrorText(error));
+  nb::object exception =
+      make(int(dtcErrorCategory(error)), dtcErrorText(error), bool(dtcErrorIsUnsupported(error)));
   dtcErrorDestroy(error);
   PyErr_SetObject(exception.type().ptr(), exception.ptr());
   throw nb::python_error();

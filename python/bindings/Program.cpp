@@ -4,10 +4,13 @@
 
 #include "dtc-c/Program.h"
 
+#include <cmath>
 #include <mutex>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+#include <optional>
 #include <string_view>
 
 namespace dtc::python {
@@ -215,6 +218,20 @@ private:
 
 } // namespace
 
+/// None where it isn't computed.
+static std::optional<double> numberOf(double value) {
+  return std::isnan(value) ? std::nullopt : std::optional(value);
+}
+
+static nb::object textOf(const DtcStep &made) {
+  nb::str text =
+      nb::str("Step(step={}, loss={:.6g}, grad_norm={:.6g}, lr={:.6g}, seconds={:.4g}{})");
+  nb::str scale("");
+  if (auto value = numberOf(made.lossScale))
+    scale = nb::str(", loss_scale={:.6g}").format(*value);
+  return text.format(made.step, made.loss, made.gradNorm, made.lr, made.seconds, scale);
+}
+
 void defineProgram(nb::module_ &module) {
   nb::class_<DtcStep>(module, "Step", "What a step gave.")
       .def_ro("step", &DtcStep::step, "Its number, from 1.")
@@ -222,10 +239,13 @@ void defineProgram(nb::module_ &module) {
       .def_ro("grad_norm", &DtcStep::gradNorm, "Of the gradient, before the update.")
       .def_ro("lr", &DtcStep::lr, "The learning rate.")
       .def_ro("seconds", &DtcStep::seconds, "How long it took.")
-      .def("__repr__", [](const DtcStep &made) {
-        return nb::str("Step(step={}, loss={:.6g}, grad_norm={:.6g}, lr={:.6g}, seconds={:.4g})")
-            .format(made.step, made.loss, made.gradNorm, made.lr, made.seconds);
-      });
+      .def_prop_ro(
+          "loss_scale", [](const DtcStep &made) { return numberOf(made.lossScale); },
+          "With fp16: what the next step multiplies the loss by.")
+      .def_prop_ro(
+          "skipped_steps", [](const DtcStep &made) { return numberOf(made.skippedSteps); },
+          "With fp16: steps so far that updated nothing, as a gradient wasn't finite.")
+      .def("__repr__", textOf);
   nb::class_<Program>(module, "Program", "An artifact whose ranks stay at hand between steps.")
       .def(nb::init<const std::string &, uint64_t>(), nb::arg("artifact"), nb::arg("seed"))
       .def("step", &Program::step, nb::arg("batch"), "One step, of an array for each input.")

@@ -28,7 +28,7 @@ class InputError(Error):
 
 
 class UnsupportedError(InputError):
-    """The input is sound, but this version of dtc can't take it."""
+    """The input is sound, but has what this version of dtc doesn't take: an operator, a form of one, a type."""
 
 
 class PlanError(Error):
@@ -56,9 +56,9 @@ class DtcWarning(UserWarning):
 _BY_CODE = {kind.exit_code: kind for kind in (Error, UsageError, InputError, PlanError, RankLostError, NotFiniteError)}
 
 
-def error_of(code: int, text: str) -> Error:
+def error_of(code: int, text: str, is_unsupported: bool = False) -> Error:
     """The exception of an error of the C API."""
-    return _BY_CODE.get(code, Error)(text)
+    return UnsupportedError(text) if is_unsupported else _BY_CODE.get(code, Error)(text)
 
 
 _collected = threading.local()

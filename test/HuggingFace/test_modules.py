@@ -44,7 +44,7 @@ def test_all_decisions_on_values_are_named_with_their_lines():
 
 
 def test_all_unsupported_operators_are_named_with_their_lines():
-    with pytest.raises(dtc.InputError) as raised:
+    with pytest.raises(dtc.UnsupportedError) as raised:
         dtc.plan(Unsupported(), torch.randn(4, 4), gpus=2)
     assert str(raised.value).startswith("Unsupported: unsupported operators: ")
     assert "linalg_qr" in str(raised.value) and "bessel_j0" in str(raised.value)

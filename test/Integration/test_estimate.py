@@ -122,6 +122,26 @@ def test_adapters_alone_are_trained(models):
     assert [job["job"] for job in answer["jobs"]] == [JOBS[0], JOBS[2]]
 
 
+@pytest.mark.parametrize("precision, state, weights", [("fp32", 16, 4), ("fp16", 16, 2), ("bf16-true", 8, 2)])
+def test_precisions(models, precision, state, weights):
+    """Bytes a parameter, of which none is shared out."""
+    jobs = estimate(models["7B"], "--precision", precision, "--gpus", 1, "--gpu-memory", "400GB")
+    parameters = NAMES["7B"].parameters
+    for job, bytes_each in ((JOBS[0], state), (JOBS[2], weights)):
+        memory = jobs[job]["devices"][0]["memory"]
+        held = memory["parameters"] + memory["gradients"] + memory["optimizer"]
+        assert held == pytest.approx(bytes_each * parameters, rel=1e-4), job
+
+
+def test_samples_of_a_device_hold_activations_and_keys(models):
+    one, four = (estimate(models["7B"], "--micro-batch", count, "--gpus", 1, "--gpu-memory", "400GB") for count in (1, 4))
+    for job in (JOBS[0], JOBS[2]):
+        few, many = one[job]["devices"][0], four[job]["devices"][0]
+        assert many["plan"]["micro_batch"] == 4 and many["memory"]["parameters"] == few["memory"]["parameters"]
+        assert many["memory"]["activations"] == pytest.approx(4 * few["memory"]["activations"], rel=0.1)
+    assert four[JOBS[2]]["devices"][0]["memory"]["keys_and_values"] == 4 * one[JOBS[2]]["devices"][0]["memory"]["keys_and_values"]
+
+
 def test_keys_and_values_of_inference(models):
     size = llama_graph.LLAMA_70B
     jobs = estimate(models["70B"], "--cluster", "dgx-h100", "--gpus", 8)
@@ -192,6 +212,8 @@ def test_the_table(models):
     ([MODELS / "mlp.onnx", "--lora-rank", -1], 2, "--lora-rank must be between 0 and 65536, got -1"),
     ([MODELS / "mlp.onnx", "--gpus", 0], 2, "--gpus must be between 1"),
     ([MODELS / "mlp.onnx", "--gradients", "fp8"], 2, "--gradients: expected bf16|fp32, got 'fp8'"),
+    ([MODELS / "mlp.onnx", "--precision", "int4"], 2, "--precision: expected fp32|bf16|fp16|bf16-true, got 'int4'"),
+    ([MODELS / "mlp.onnx", "--micro-batch", 0], 2, "--micro-batch must be between 1 and 4096, got 0"),
     ([MODELS / "mlp.onnx", "--loss", "none"], 2, "--loss"),
     ([MODELS / "mlp.onnx", "--plan", "tp=2"], 2, "unknown flag --plan"),
     ([MODELS / "README.md"], 3, "README.md"),

@@ -127,6 +127,17 @@ def test_headroom_keeps_memory_free():
     assert "expected a share" in plan("--memory-headroom", "120%", code=2).error_line()
 
 
+def test_litgpt_knows_pure_bf16(tmp_path):
+    file = tmp_path / "settings"
+    written = answer("--for", "litgpt", "--precision", "bf16-true", "--global-batch", 64, "--save-settings", file)
+    assert "--precision bf16-true" in file.read_text()
+    read = answer("--for", "litgpt", "--plan-from", file)
+    assert (read["plan"], read["predicted"]) == (written["plan"], written["predicted"])
+    assert read["conditions"]["precision"] == "bf16-true"
+    refused = plan("--for", "megatron-lm", "--precision", "bf16-true", code=2)
+    assert "Megatron-LM isn't planned for this --precision" in refused.error_line()
+
+
 def test_flags_that_need_each_other():
     assert "needs --for" in plan("--plan-from", "--bf16", code=2).error_line()
     assert "did you mean megatron-lm" in plan("--for", "megatron-ml", code=2).error_line()
@@ -199,6 +210,8 @@ def test_a_configuration_as_people_write_it(tmp_path):
     hybrid = TRAIN.replace("[[8, 2], [fsdp, tp]]", '[[4, 2, 2], ["replicate", "fsdp", "tp"]]')
     found = json.loads(configured(tmp_path, hybrid.replace("FULL_SHARD", "HYBRID_SHARD"), "--json").out)["plan"]
     assert (found["dp"], found["zero"], found["zero_group"]) == (8, 3, 2)
+    pure = json.loads(configured(tmp_path, TRAIN.replace("bf16-mixed", "bf16-true"), "--json").out)
+    assert pure["conditions"]["precision"] == "bf16-true"
     typed = json.loads(configured(tmp_path, TRAIN, "--plan", "dp=16", "--micro-batch", "1", "--json").out)["plan"]
     assert (typed["dp"], typed["micro_batch"]) == (16, 1)
 
@@ -208,7 +221,7 @@ def test_a_configuration_as_people_write_it(tmp_path):
     ("micro_batch: 2", "global_batch: 33", "no multiple of accumulation 4 x 8"),
     ("micro_batch: 2\n", "", "needs global_batch or micro_batch"),
     ("mesh_shape: [[8, 2], [fsdp, tp]]\n", "", "accumulation needs the number of data-parallel ranks"),
-    ("bf16-mixed", "bf16-true", "has no weights in fp32"),
+    ("bf16-mixed", "16-true", "no scale of the loss"),
     ("FULL_SHARD", "HYBRID_SHARD", "needs mesh_shape with the axes replicate and fsdp"),
     ("FULL_SHARD", "FULL", "train.yaml:6: unknown sharding_strategy: FULL"),
     ("[fsdp, tp]", "[fsdp, xp]", "unknown axis xp"),

@@ -2,12 +2,13 @@
 
 import html.parser
 import json
+import subprocess
 import threading
 import warnings
 
 import numpy
 import pytest
-from package import MODELS, command
+from package import MODELS, ROOT, command
 
 import dtc
 
@@ -131,6 +132,20 @@ def test_errors_have_the_text_of_the_command_line(asked, kind, code):
 def test_a_missing_model_is_an_input_error(tmp_path):
     with pytest.raises(dtc.InputError, match="none.onnx"):
         dtc.plan(tmp_path / "none.onnx", gpus=4)
+
+
+def test_what_is_sound_but_not_taken_has_its_exception(tmp_path):
+    model = tmp_path / "m.onnx"
+    with open(ROOT / "test" / "Import" / "Inputs" / "unsupported.txtpb", "rb") as text:
+        model.write_bytes(subprocess.run(["protoc", "--encode=onnx.ModelProto", "-I", ROOT / "third_party" / "onnx",
+                                          "onnx-ml.proto"], stdin=text, capture_output=True, check=True).stdout)
+    with pytest.raises(dtc.UnsupportedError, match=r"NonZero \(first\), com\.vendor\.FusedThing \(second\)$") as raised:
+        dtc.plan(model, gpus=1)
+    assert raised.value.exit_code == 3
+    model.write_bytes(model.read_bytes()[:-9])
+    with pytest.raises(dtc.InputError) as raised:
+        dtc.plan(model, gpus=1)
+    assert not isinstance(raised.value, dtc.UnsupportedError)
 
 
 def test_where_nothing_fits_there_is_a_plan_error(tmp_path):

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import threading
+import time
 
 import numpy
 import pytest
@@ -118,6 +120,54 @@ def test_arrays_of_any_kind_are_read_where_they_are(run, batches):
     assert facts([program.step(batch)]) == log(run, "ordered")[:1]
 
 
+class Lent:
+    """What has DLPack alone, and notes how it is asked for its memory."""
+
+    def __init__(self, array: numpy.ndarray):
+        self.array, self.asked = array, []
+
+    def __dlpack__(self, **wishes):
+        self.asked.append(wishes)
+        return self.array.__dlpack__(**wishes)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_come_by_dlpack_without_a_copy(run, batches):
+    program = dtc.load(run / "gpt2.dtc")
+    lent = {name: Lent(array) for name, array in batches[0].items()}
+    assert facts([program.step(lent)]) == log(run, "ordered")[:1]
+    for array in lent.values():
+        assert array.asked and not any(wishes.get("copy") for wishes in array.asked)
+
+
+def test_other_threads_run_while_a_call_computes():
+    """The interpreter takes its lock from no thread here, so another one runs only where a call gives it up."""
+    mlp = make_mlp()
+    batch = {name: array[:8] for name, array in load_file(MODELS / "mlp.data.safetensors").items()}
+    looks, ended, before = [], threading.Event(), sys.getswitchinterval()
+
+    def look() -> None:
+        while not ended.wait(1e-4):
+            looks.append(time.monotonic())
+
+    other = threading.Thread(target=look)
+    other.start()
+    sys.setswitchinterval(1000)
+    try:
+        deadline, grew = time.monotonic() + 60, False
+        while not grew and time.monotonic() < deadline:
+            seen = len(looks)
+            mlp._program.step(batch)
+            grew = len(looks) > seen
+    finally:
+        sys.setswitchinterval(before)
+        ended.set()
+        other.join()
+    assert grew
+
+
 @pytest.mark.parametrize("change, kind, text", [
     (lambda batch: batch | {"target": batch["target"][:4]}, dtc.InputError, "another number of samples"),
     (lambda batch: {name: array[:4] for name, array in batch.items()}, dtc.InputError, "global batch of 8: 4"),
@@ -160,7 +210,10 @@ def test_fp16_scales_the_loss(batches, tmp_path):
     for scale, moves in ((2.0**40, False), (1024.0, True)):
         program = make(precision="fp16", loss_scale=scale, loss_scale_growth_interval=5, devices=2)
         before = program.state_dict()
-        assert program.step(batches[0]).loss == pytest.approx(8.6965, rel=1e-3)
+        step = program.step(batches[0])
+        assert step.loss == pytest.approx(8.6965, rel=1e-3)
+        assert (step.loss_scale, step.skipped_steps) == ((scale, 0) if moves else (scale / 2, 1))
+        assert f", loss_scale={step.loss_scale:.6g})" in repr(step)
         after = program.state_dict()
         program.save_weights(tmp_path / "w.safetensors")
         assert after.keys() == before.keys() == load_file(tmp_path / "w.safetensors").keys()

@@ -71,6 +71,19 @@ def test_it_ends_with_the_run(tmp_path):
     assert missing.returncode == 3 and missing.stderr.startswith("dtc: error: ") and "cannot open" in missing.stderr
 
 
+def test_tensorboards_own_reader_finds_the_steps(tmp_path):
+    pytest.importorskip("tensorboard", reason="needs PyPI's tensorboard")
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+    log = tmp_path / "run.jsonl"
+    write(log, [step(number, loss=3.0 / number) for number in range(1, 4)])
+    assert watch(log, "--once", "--tensorboard", tmp_path / "board").returncode == 0
+    (file,) = (tmp_path / "board").iterdir()
+    losses = {event.step: value.tensor.float_val[0] if value.HasField("tensor") else value.simple_value
+              for event in EventFileLoader(str(file)).Load() for value in event.summary.value
+              if value.tag == "loss_metrics/global_avg_loss"}
+    assert losses == pytest.approx({1: 3.0, 2: 1.5, 3: 1.0})
+
+
 def test_tensorboard_gets_torchtitans_tags():
     tags = dict(_watch.scalars(step(1)))
     assert tags == {"loss_metrics/global_avg_loss": 2.0, "grad_norm": 1.5, "lr": 1e-3, "time_metrics/end_to_end(s)": 0.5,

@@ -70,7 +70,8 @@ class Recipe:
         return torch.from_numpy(load_file(Path(__file__).parent / name)["weights"]) if name else None
 
     def optimizer(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """PyTorch's optimizer of that name, one tensor at a time."""
+        """PyTorch's optimizer of that name, one tensor at a time. That of halves is the fused one, as LitGPT's: it rounds
+        what it stores, not each number on the way."""
         kind = self.options["optimizer"]
         rate = float(self.options["lr"])
         decay = float(self.options["weight-decay"])
@@ -79,7 +80,8 @@ class Recipe:
             nesterov = bool(self.options.get("nesterov", False))
             return torch.optim.SGD(parameters, rate, momentum, weight_decay=decay, nesterov=nesterov, foreach=False)
         adam = torch.optim.AdamW if kind == "adamw" else torch.optim.Adam
-        return adam(parameters, rate, (0.9, 0.999), 1e-8, decay, foreach=False)
+        fused = self.options.get("precision") == "bf16-true"
+        return adam(parameters, rate, (0.9, 0.999), 1e-8, decay, foreach=False, fused=fused)
 
 
 _ADAMW = {"optimizer": "adamw", "lr": 1e-3, "weight-decay": 0.01}
@@ -106,6 +108,7 @@ RECIPES = (
     Recipe("sgd_clip", _SGD | {"weight-decay": 0.0, "clip-grad-norm": 0.25}, _GRID),
     Recipe("weighted", _SGD | {"weight-decay": 0.0, "label-smoothing": 0.1, "class-weights": _CLASS_WEIGHTS}, ("gpt2",)),
     Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
+    Recipe("bf16-true", _ADAMW | {"precision": "bf16-true", "clip-grad-norm": 0.25}, ("gpt2", "llama", "mlp")),
     # Some of the first steps overflow, and the scale grows after others.
     Recipe("fp16", _ADAMW | {"precision": "fp16", "clip-grad-norm": 0.25} | _SCALE, ("gpt2", "mlp")),
 )
@@ -166,7 +169,7 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
     """Trains the model for STEPS steps; in training mode where `draws` says, of each step, what dropout draws.
 
     The module computes in `numerics.compute`; the optimizer keeps its own copy of the parameters in `numerics.master`,
-    which is rounded into the module after each update. Batch norm statistics have the parameters' type, as PyTorch
+    which is rounded into the module after each update. The loss is computed in float32, at least. Batch norm statistics have the parameters' type, as PyTorch
     wants it; rotary frequencies stay in float32 unless everything is in double.
     """
     module = model.instantiate()
@@ -235,15 +238,16 @@ def _gradients(
     """Sets the masters' gradients to those of the batch's mean loss, which is returned; scaled where there is a scaler."""
     weights, smoothing = recipe.class_weights(), float(recipe.options.get("label-smoothing", 0))
     valid = batch["target"][batch["target"] != IGNORED]
+    wide = torch.promote_types(numerics.master, torch.float32)
     count = len(valid) if weights is None else weights[valid].sum()
-    weights = None if weights is None else weights.to(numerics.master)
+    weights = None if weights is None else weights.to(wide)
     total = 0.0
     for master in masters:
         master.grad = torch.zeros_like(master)
     for part in torch.arange(GLOBAL_BATCH).chunk(numerics.micro_batches):
         arguments = [batch[name][part] for name in inputs]
         arguments = [_stored(value, numerics) if value.is_floating_point() else value for value in arguments]
-        logits = module(*arguments).to(numerics.master)
+        logits = module(*arguments).to(wide)
         target = batch["target"][part]
         loss = nn.functional.cross_entropy(logits.flatten(0, -2), target.flatten(), weights, reduction="sum",
                                            label_smoothing=smoothing) / count
@@ -281,8 +285,9 @@ def _update(
 
 def numerics_of(recipe: Recipe) -> Numerics:
     """The numerics that the recipe asks for."""
-    halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    return Numerics(compute=halves.get(str(recipe.options.get("precision")), torch.float32))
+    bf16 = torch.bfloat16
+    numerics = {"bf16": Numerics(bf16), "fp16": Numerics(torch.float16), "bf16-true": Numerics(bf16, bf16)}
+    return numerics.get(str(recipe.options.get("precision")), Numerics())
 
 
 def rounding(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], run: Trajectory) -> dict[str, object]:

@@ -8,7 +8,8 @@
 
 namespace dtc::driver {
 
-enum class Severity : uint8_t { Error, Warning, Note };
+/// Unsupported is an error about an input that is sound (Import/Unsupported.h).
+enum class Severity : uint8_t { Error, Warning, Note, Unsupported };
 
 /// Takes one printable line.
 using DiagnosticHandler = std::function<void(Severity, const std::string &)>;

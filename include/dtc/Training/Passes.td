@@ -49,7 +49,8 @@ def BuildTraining : Pass<"dtc-train", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
                clEnumValN(::dtc::training::Precision::F32, "fp32", "single"),
                clEnumValN(::dtc::training::Precision::BF16, "bf16", "bf16 with f32 masters"),
-               clEnumValN(::dtc::training::Precision::F16, "fp16", "fp16 with f32 masters and a scaled loss"))}]>,
+               clEnumValN(::dtc::training::Precision::F16, "fp16", "fp16 with f32 masters and a scaled loss"),
+               clEnumValN(::dtc::training::Precision::BF16True, "bf16-true", "bf16 throughout, without masters"))}]>,
     Option<"lossScale", "loss-scale", "double", "65536.0", "what fp16 multiplies the loss by at first">,
     Option<"lossScaleGrowthInterval", "loss-scale-growth-interval", "int64_t", "2000",
            "clean steps after which fp16 doubles it">,

@@ -13,7 +13,9 @@ namespace dtc::training {
 
 enum class LossKind : uint8_t { CrossEntropy, MeanSquaredError, Output, None };
 enum class OptimizerKind : uint8_t { Sgd, Adam, AdamW };
-enum class Precision : uint8_t { F32, BF16, F16 };
+/// BF16 and F16 keep masters, states and gradients in f32; BF16True keeps all in bf16, without
+/// masters.
+enum class Precision : uint8_t { F32, BF16, F16, BF16True };
 
 /// Low-rank adapters (LoRA), which are trained instead of the model.
 struct AdapterOptions {
@@ -76,8 +78,9 @@ struct TrainOptions {
 ///
 /// The loss is about the output named "logits", or the only float one. With
 /// bf16 or fp16 the parameters (and their dtc.parameter) are that, masters, states
-/// and gradients f32. A trainable parameter that the loss does not depend on is
-/// left alone: it has a warning, no gradient and no place in @update.
+/// and gradients f32. With bf16-true all of them are bf16, and there are no masters. A trainable
+/// parameter that the loss does not depend on is left alone: it has a warning, no gradient and no
+/// place in @update.
 ///
 /// Forward ops are numbered with `dtc.id`, backward ops carry `dtc.backward`.
 mlir::LogicalResult buildTraining(mlir::ModuleOp module, const TrainOptions &options);

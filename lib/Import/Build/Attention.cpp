@@ -2,6 +2,7 @@
 
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Dropout.h"
+#include "dtc/Import/Unsupported.h"
 
 #include <cmath>
 
@@ -107,8 +108,9 @@ FailureOr<Value> attention(Conversion &node, const AttentionOperands &operands) 
   }
   if (dropped != 0 || (bias && dependsOnParameter(bias))) {
     if (qs[2] != ks[2])
-      return LogicalResult(node.error() << "with a trained mask or dropout is not supported beside "
-                                           "shared key-value heads");
+      return LogicalResult(unsupported(node.error())
+                           << "with a trained mask or dropout is not supported beside "
+                              "shared key-value heads");
     auto spelled = spellOutAttention(node, operands, bias, /*softcap=*/0, /*guarded=*/false);
     return failed(spelled) ? FailureOr<Value>(failure()) : spelled->result;
   }

@@ -1,6 +1,7 @@
 #include "dtc/Import/Build/Contraction.h"
 
 #include "dtc/Import/Build/Indices.h"
+#include "dtc/Import/Unsupported.h"
 
 #include <map>
 
@@ -174,7 +175,7 @@ FailureOr<Tensor> einsum(Conversion &node, StringRef text, ArrayRef<Tensor> oper
   for (const Tensor &operand : operands)
     ranks.push_back(operand.rank());
   if (!equation.parse(text, ranks) || ranks.empty() || !isa<FloatType>(operands[0].element()))
-    return LogicalResult(node.error() << "has an unsupported equation: " << text);
+    return LogicalResult(unsupported(node.error()) << "has an unsupported equation: " << text);
   if (failed(checkSizes(node, operands, text, equation)))
     return failure();
   SmallVector<Value> values;

@@ -1,6 +1,7 @@
 #include "dtc/Import/Build/Dropout.h"
 
 #include "dtc/Dialect/Graph/RandomOps.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -13,7 +14,7 @@ FailureOr<Tensor> dropout(Conversion &node, const Tensor &input, double ratio) {
   if (ratio == 0)
     return input;
   if (!isa<FloatType>(input.element()))
-    return LogicalResult(node.error() << "is not supported on " << input.element());
+    return LogicalResult(unsupported(node.error()) << "is not supported on " << input.element());
   return Tensor(graph::DropoutOp::create(node.emit, node.value(input), ratio).getResult());
 }
 

@@ -1,6 +1,7 @@
 #include "dtc/Import/Build/Elementwise.h"
 
 #include "dtc/Import/Build/HostElementwise.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -224,7 +225,7 @@ FailureOr<Tensor> binary(Conversion &node, StringRef op, const Tensor &lhs, cons
     result = isFloat ? emitFloatBinary(emit, op, a, b) : emitIntBinary(emit, op, a, b);
   }
   if (!result)
-    return LogicalResult(node.error() << "is not supported on " << lhs.element());
+    return LogicalResult(unsupported(node.error()) << "is not supported on " << lhs.element());
   return Tensor(result);
 }
 
@@ -312,13 +313,13 @@ FailureOr<Tensor> unary(Conversion &node, StringRef op, const Tensor &input) {
   else if (isa<FloatType>(input.element()))
     result = emitUnary(emit, op, x);
   if (!result)
-    return LogicalResult(node.error() << "is not supported on " << input.element());
+    return LogicalResult(unsupported(node.error()) << "is not supported on " << input.element());
   return Tensor(result);
 }
 
 FailureOr<Tensor> activation(Conversion &node, graph::Activation kind, const Tensor &input) {
   if (!isa<FloatType>(input.element()))
-    return LogicalResult(node.error() << "is not supported on " << input.element());
+    return LogicalResult(unsupported(node.error()) << "is not supported on " << input.element());
   if (input.host && kind == graph::Activation::Relu)
     return binary(node, "Max", input, Tensor(HostTensor::splat(input.element(), {}, 0)));
   Value x = node.value(input);

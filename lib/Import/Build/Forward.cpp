@@ -1,4 +1,5 @@
 #include "dtc/Import/Build/Forward.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "dtc/Raise/Passes.h"
 
@@ -41,8 +42,8 @@ LogicalResult Forward::declare(const std::vector<FileTensor> &tensors, const Bou
       if (tensor.kind != kind)
         continue;
       if (tensor.element.isUnsignedInteger())
-        return emitError(file) << "the tensor " << tensor.name << " has the unsupported type "
-                               << tensor.element;
+        return unsupported(emitError(file))
+               << "the tensor " << tensor.name << " has the unsupported type " << tensor.element;
       auto type = RankedTensorType::get(tensor.weight.shape, tensor.element);
       SmallVector<StringRef> aliases(tensor.aliases.begin(), tensor.aliases.end());
       const bool buffer = kind == TensorKind::Buffer;
@@ -147,8 +148,8 @@ LogicalResult Forward::finish(ArrayRef<FileOutput> outputs, ArrayRef<BufferChang
       return emitError(file) << "the output " << output.name << " is not a tensor";
     const Tensor &tensor = *output.tensor;
     if (tensor.element().isUnsignedInteger() || tensor.element().isInteger(16))
-      return emitError(file) << "the output " << output.name << " has the unsupported type "
-                             << tensor.element();
+      return unsupported(emitError(file))
+             << "the output " << output.name << " has the unsupported type " << tensor.element();
     if (llvm::is_contained(tensor.shape(), 0))
       return emitError(file) << "the output " << output.name << " has no elements";
     results.push_back(tensor.host ? toValue(emit, func.getLoc(), *tensor.host) : tensor.value);

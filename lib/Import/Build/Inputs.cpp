@@ -1,6 +1,7 @@
 #include "dtc/Import/Build/Inputs.h"
 
 #include "dtc/Import/Build/FileTensor.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/raw_ostream.h"
@@ -85,7 +86,7 @@ static std::string typeName(Type type) {
 FailureOr<RankedTensorType> Binder::typeOf(const FileInput &input, const InputShape *given) {
   auto refuse = [&] { return emitError(file) << "the input " << input.name << " has "; };
   if (!input.element || input.element.isUnsignedInteger() || input.element.isInteger(16))
-    return refuse() << "an unsupported type";
+    return unsupported(refuse()) << "an unsupported type";
   if (!input.dims && !given)
     return refuse() << "no shape in the file; give it with --shape " << input.name << "=...";
   if (given && !given->type.empty() && given->type != typeName(input.element))

@@ -2,6 +2,7 @@
 
 #include "dtc/Import/Build/Indices.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -110,7 +111,8 @@ FailureOr<Tensor> cumulativeSum(Conversion &node, const Tensor &tensor, int64_t 
   Shape stored = host.stored;
   const int64_t size = stored[axis] = host.shape[axis];
   if (!fitsConstant(host.element, stored))
-    return LogicalResult(node.error() << "of a constant of more than 1 MiB is not supported");
+    return LogicalResult(unsupported(node.error())
+                         << "of a constant of more than 1 MiB is not supported");
   auto result = std::make_shared<HostTensor>(host.element, host.shape, stored);
   const Shape steps = host.strides();
   Shape to = HostTensor(host.element, stored, stored).strides(), rows = stored;

@@ -1,6 +1,7 @@
 #include "dtc/Import/Build/Norms.h"
 
 #include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -143,7 +144,7 @@ FailureOr<TrainedBatchNorm> trainBatchNorm(Conversion &node, const Tensor &input
   if (failed(checkBatchNorm(node, shape, {scale, bias, running.mean, running.variance})))
     return failure();
   if (!isa<FloatType>(input.element()))
-    return LogicalResult(node.error() << "is not supported on " << input.element());
+    return LogicalResult(unsupported(node.error()) << "is not supported on " << input.element());
   if (product(shape) / std::max<int64_t>(shape[1], 1) < 2)
     return LogicalResult(node.error() << "in training mode needs several elements of each channel");
   Emitter &emit = node.emit;

@@ -2,6 +2,7 @@
 
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Unsupported.h"
 
 #include <limits>
 
@@ -114,7 +115,7 @@ FailureOr<Tensor> reduceTensor(Conversion &node, StringRef op, const Tensor &ten
     if (Host constant = reduceHost(*tensor.host, op, axes))
       return reshapeTensor(node, Tensor(constant), shape);
   if (!isFloat && (!plain || op == "ReduceMean"))
-    return LogicalResult(node.error() << "is not supported on " << tensor.element());
+    return LogicalResult(unsupported(node.error()) << "is not supported on " << tensor.element());
   if (llvm::is_contained(tensor.shape(), 0))
     return LogicalResult(node.error() << "reduces a tensor without elements");
   Value x = node.value(tensor);

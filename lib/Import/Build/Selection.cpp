@@ -1,4 +1,5 @@
 #include "dtc/Import/Build/Selection.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -31,7 +32,7 @@ FailureOr<Tensor> argExtreme(Conversion &node, const Tensor &data, int64_t axis,
   Emitter &emit = node.emit;
   const bool isFloat = isa<FloatType>(data.element());
   if (!isFloat && !data.element().isSignlessInteger(32) && !data.element().isSignlessInteger(64))
-    return LogicalResult(node.error() << "is not supported on " << data.element());
+    return LogicalResult(unsupported(node.error()) << "is not supported on " << data.element());
   using K = graph::ReduceKind;
   const Shape shape = data.shape();
   Shape others;

@@ -9,6 +9,7 @@
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Reduction.h"
 #include "dtc/Import/Build/Selection.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -22,7 +23,7 @@ static TensorBuilder builderOf(NodeConverter &node) { return {node.emit, node.em
 static LogicalResult checkFloat(NodeConverter &node) {
   if (isa<FloatType>(node.input(0).element()))
     return success();
-  return node.error() << "is not supported on " << node.input(0).element();
+  return unsupported(node.error()) << "is not supported on " << node.input(0).element();
 }
 
 /// x where x > 0, else alpha * (exp(x / divisor) - 1).

@@ -2,6 +2,7 @@
 #include "GraphBuilder.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Attention.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -25,7 +26,7 @@ static LogicalResult checkAttributes(NodeConverter &node) {
                              "scale", "softcap", "softmax_precision", "left_window_size",
                              "right_window_size"},
                             StringRef(attribute.name())))
-      return node.error() << "has an unsupported attribute: " << attribute.name();
+      return unsupported(node.error()) << "has an unsupported attribute: " << attribute.name();
   return success();
 }
 

@@ -3,6 +3,7 @@
 #include "Tensors.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Elementwise.h"
+#include "dtc/Import/Unsupported.h"
 
 #include <cmath>
 #include <limits>
@@ -42,7 +43,7 @@ static LogicalResult convertUnary(NodeConverter &node) {
 
 static LogicalResult convertIsInf(NodeConverter &node) {
   if (!isa<FloatType>(node.input(0).element()))
-    return node.error() << "is not supported on " << node.input(0).element();
+    return unsupported(node.error()) << "is not supported on " << node.input(0).element();
   graph::TensorBuilder b(node.emit, node.emit.getLoc());
   const bool negative = node.attrInt("detect_negative", 1);
   const bool positive = node.attrInt("detect_positive", 1);
@@ -101,7 +102,7 @@ static LogicalResult convertPRelu(NodeConverter &node) {
 
 static LogicalResult convertMish(NodeConverter &node) {
   if (!isa<FloatType>(node.input(0).element()))
-    return node.error() << "is not supported on " << node.input(0).element();
+    return unsupported(node.error()) << "is not supported on " << node.input(0).element();
   return node.define(mish(node.emit, node.value(0)));
 }
 
@@ -135,7 +136,7 @@ static LogicalResult convertCast(NodeConverter &node) {
                 ? node.input(1).element()
                 : elementType(node.emit.getContext(), node.attrInt("to", 0));
   if (!to)
-    return node.error() << "to an unsupported type: " << node.attrInt("to", 0);
+    return unsupported(node.error()) << "to an unsupported type: " << node.attrInt("to", 0);
   return node.define(cast(node, node.input(0), to));
 }
 

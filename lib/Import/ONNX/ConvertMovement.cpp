@@ -2,6 +2,7 @@
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/Indices.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "dtc-io/CheckedSize.h"
 
@@ -291,7 +292,7 @@ static LogicalResult convertPad(NodeConverter &node) {
     return failure();
   const std::string mode = node.attrString("mode", "constant");
   if (!llvm::is_contained({"constant", "edge", "reflect", "wrap"}, StringRef(mode)))
-    return node.error() << "has an unsupported mode: " << mode;
+    return unsupported(node.error()) << "has an unsupported mode: " << mode;
   if (pads->size() != 2 * axes->size())
     return node.error() << "needs two pads per axis";
   double fill = node.attrFloat("value", 0); // an input from opset 11 on

@@ -4,6 +4,7 @@
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Norms.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -103,7 +104,7 @@ static LogicalResult convertMeanVariance(NodeConverter &node) {
     axes.push_back(*axis);
   }
   if (!isa<FloatType>(node.input(0).element()))
-    return node.error() << "is not supported on " << node.input(0).element();
+    return unsupported(node.error()) << "is not supported on " << node.input(0).element();
   llvm::sort(axes);
   int64_t count = 1;
   for (int64_t axis : axes)
@@ -135,7 +136,7 @@ static LogicalResult convertBatchNorm(NodeConverter &node) {
   if (node.tensors.model.trainedNorms.contains(&node.node))
     return convertTrainedBatchNorm(node, statistics);
   if (isTrainingNorm(node.node))
-    return node.error() << "in training mode is not supported inside of control flow";
+    return unsupported(node.error()) << "in training mode is not supported inside of control flow";
   return node.define(batchNorm(node, node.input(0), &node.input(1), &node.input(2), statistics));
 }
 

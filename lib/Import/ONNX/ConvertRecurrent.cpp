@@ -7,6 +7,7 @@
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -129,7 +130,7 @@ LogicalResult Recurrence::readActivations() {
     return node.error() << "has a bad number of activations: " << activations.size();
   for (const std::string &name : activations)
     if (name != "Tanh" && name != "Sigmoid" && name != "Relu" && name != "Softsign")
-      return node.error() << "has an unsupported activation: " << name;
+      return unsupported(node.error()) << "has an unsupported activation: " << name;
   return success();
 }
 

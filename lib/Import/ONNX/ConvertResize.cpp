@@ -3,6 +3,7 @@
 #include "GraphBuilder.h"
 #include "dtc/Import/Build/Indices.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Unsupported.h"
 
 #include <cmath>
 
@@ -49,7 +50,7 @@ static FailureOr<float> sourcePosition(NodeConverter &node, const ResizedDim &re
     return float(at) * float(resized.from - 1) / float(resized.to - 1);
   if (mode == "align_corners" || pytorch)
     return 0.0f;
-  return LogicalResult(node.error()
+  return LogicalResult(unsupported(node.error())
                        << "has an unsupported coordinate_transformation_mode: " << mode);
 }
 
@@ -62,7 +63,7 @@ static FailureOr<int64_t> nearest(NodeConverter &node, float position) {
     return int64_t(std::floor(position + 0.5f));
   if (mode == "floor" || mode == "ceil")
     return int64_t(mode == "floor" ? std::floor(position) : std::ceil(position));
-  return LogicalResult(node.error() << "has an unsupported nearest_mode: " << mode);
+  return LogicalResult(unsupported(node.error()) << "has an unsupported nearest_mode: " << mode);
 }
 
 /// Each element `times` times in a row.
@@ -281,7 +282,7 @@ static LogicalResult convertResize(NodeConverter &node) {
       !isOldForm(node);
   const bool looksUp = mode == "nearest" && !crops;
   if (!looksUp && !isa<FloatType>(node.input(0).element()))
-    return node.error() << "is not supported on " << node.input(0).element();
+    return unsupported(node.error()) << "is not supported on " << node.input(0).element();
   if (mode == "nearest" && node.attrInt("antialias", 0))
     return node.error() << "has antialias, which the mode nearest lacks";
   auto dims = resizedDims(node);

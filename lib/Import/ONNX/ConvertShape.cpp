@@ -5,6 +5,7 @@
 #include "dtc/Import/Build/Dropout.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Sequences.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -29,9 +30,10 @@ static LogicalResult convertDropout(NodeConverter &node) {
   if (!*training)
     return keepAll(node);
   if (node.hasOutput(1))
-    return node.error() << "in training mode is not supported where its mask is read";
+    return unsupported(node.error()) << "in training mode is not supported where its mask is read";
   if (node.has(1) && !node.host(1))
-    return node.error() << "in training mode is not supported with a ratio that is no constant";
+    return unsupported(node.error())
+           << "in training mode is not supported with a ratio that is no constant";
   constexpr double kDefaultRatio = 0.5;
   const double ratio = node.has(1) ? node.host(1)->number(0) : kDefaultRatio;
   return node.define(dropout(node, node.input(0), ratio));
@@ -117,7 +119,7 @@ static LogicalResult convertConstant(NodeConverter &node) {
       return failed(constant) ? failure() : node.define(*constant);
     }
   }
-  return node.error() << "has a value of an unsupported kind";
+  return unsupported(node.error()) << "has a value of an unsupported kind";
 }
 
 static LogicalResult convertConstantOfShape(NodeConverter &node) {

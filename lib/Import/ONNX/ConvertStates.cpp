@@ -2,6 +2,7 @@
 // earlier call may have left as a state.
 #include "GraphBuilder.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Import/Unsupported.h"
 
 #include <cmath>
 
@@ -40,7 +41,7 @@ static LogicalResult convertCausalConv(NodeConverter &node) {
   if (node.has(3) && node.input(3).shape() != Shape{x[0], x[1], behind})
     return node.error() << "a state of a shape that does not fit";
   if (node.hasOutput(1) && behind == 0)
-    return node.error() << "a state without elements is not supported";
+    return unsupported(node.error()) << "a state without elements is not supported";
   if (failed(node.chargeNodes(4 * kernel)) || failed(node.checkShape({x[0], x[1], x[2] + behind})))
     return failure();
   Value padded = node.value(0);

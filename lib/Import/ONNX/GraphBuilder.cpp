@@ -2,6 +2,9 @@
 
 #include "Subgraphs.h"
 
+#include "dtc/Import/Build/UnsupportedOperators.h"
+#include "dtc/Import/Unsupported.h"
+
 #include "llvm/ADT/StringSwitch.h"
 
 #include <set>
@@ -233,17 +236,13 @@ static LogicalResult checkInputs(const NodeConverter &node) {
 /// Reports every live node whose operator has no converter.
 static LogicalResult checkSupported(const Model &model,
                                     ArrayRef<const onnx::NodeProto *> nodes) {
-  std::vector<std::string> unsupported;
+  std::vector<UnsupportedOperator> operators;
   for (const onnx::NodeProto *node : nodes)
     if (!isDefaultDomain(node->domain()) || !converters().contains(node->op_type())) {
       const std::string domain = isDefaultDomain(node->domain()) ? "" : node->domain() + ".";
-      unsupported.push_back(domain + node->op_type() + " (" + node->name() + ")");
+      operators.push_back({domain + node->op_type(), node->name()});
     }
-  if (unsupported.empty())
-    return success();
-  InFlightDiagnostic diagnostic = emitError(model.location) << "unsupported operators: ";
-  llvm::interleaveComma(unsupported, diagnostic);
-  return diagnostic;
+  return refuse(model.location, operators);
 }
 
 namespace {
@@ -282,7 +281,7 @@ LogicalResult convertNode(const onnx::NodeProto &node, Emitter &emit,
   const Converter convert =
       isDefaultDomain(node.domain()) ? converters().lookup(node.op_type()) : Converter(nullptr);
   if (!convert)
-    return converter.error() << "is not supported";
+    return unsupported(converter.error()) << "is not supported";
   if (failed(checkInputs(converter)) || failed(convert(converter)))
     return failure();
   for (const std::string &name : node.output())
@@ -323,7 +322,7 @@ LogicalResult convertNodes(const Model &model, ArrayRef<std::string> outputs, Em
       return failure();
     for (const std::string &name : node->output())
       if (!name.empty() && live.contains(name) && !values.contains(name))
-        return NodeConverter(*node, emit, values, tensors, budget).error()
+        return unsupported(NodeConverter(*node, emit, values, tensors, budget).error())
                << "the output " << name << " is not supported";
     for (const std::string &name : readers.finish(*node))
       if (auto found = values.find(name); found != values.end()) {

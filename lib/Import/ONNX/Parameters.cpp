@@ -1,6 +1,7 @@
 #include "ExporterChanges.h"
 #include "Subgraphs.h"
 #include "dtc/Import/Build/Host.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/SetVector.h"
@@ -167,7 +168,7 @@ static FailureOr<FileTensor> weightInput(const Model &model, const onnx::ValueIn
   const auto &type = input.type().tensor_type();
   tensor.element = elementType(model.location.getContext(), type.elem_type());
   if (!tensor.element)
-    return LogicalResult(emitError(model.location)
+    return LogicalResult(unsupported(emitError(model.location))
                          << "the input " << input.name() << " has an unsupported type");
   tensor.weight.dtype = safetensorsName(tensor.element);
   for (const auto &dim : type.shape().dim()) {
@@ -234,7 +235,8 @@ FailureOr<std::vector<FileTensor>> classifyTensors(const Model &model,
     if (std::string kind = recordedKind(info); !kind.empty())
       kinds[info.name()] = kind;
   if (model.graph().sparse_initializer_size() > 0)
-    return LogicalResult(emitError(model.location) << "sparse initializers are not supported");
+    return LogicalResult(unsupported(emitError(model.location))
+                         << "sparse initializers are not supported");
   const Readers readers(model);
   Classifier classifier(model, readers);
   std::vector<FileTensor> tensors;

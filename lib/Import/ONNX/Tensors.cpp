@@ -1,5 +1,7 @@
 #include "Tensors.h"
 
+#include "dtc/Import/Unsupported.h"
+
 #include "dtc-io/CheckedSize.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -46,8 +48,9 @@ LogicalResult checkShape(const Model &model, ArrayRef<int64_t> shape, const Twin
 FailureOr<Weight> TensorReader::read(const onnx::TensorProto &tensor) {
   Type type = elementType(model.location.getContext(), tensor.data_type());
   if (!type)
-    return emitError(model.location) << "the tensor " << tensor.name()
-                                     << " has the unsupported data type " << tensor.data_type();
+    return unsupported(emitError(model.location))
+           << "the tensor " << tensor.name() << " has the unsupported data type "
+           << tensor.data_type();
   Weight weight;
   weight.dtype = safetensorsName(type);
   weight.shape.assign(tensor.dims().begin(), tensor.dims().end());

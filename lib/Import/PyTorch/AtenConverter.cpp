@@ -1,6 +1,8 @@
 #include "AtenConverter.h"
 
 #include "dtc/Import/Build/Elementwise.h"
+#include "dtc/Import/Build/UnsupportedOperators.h"
+#include "dtc/Import/Unsupported.h"
 
 #include <map>
 #include <utility>
@@ -340,18 +342,12 @@ llvm::StringMap<bool> liveValues(const AtenGraph &graph) {
 
 /// Reports every live operator that has no converter.
 static LogicalResult checkSupported(ArrayRef<const AtenNode *> nodes, Location file) {
-  std::vector<std::string> unsupported;
+  std::vector<UnsupportedOperator> operators;
   for (const AtenNode *node : nodes)
     if (!atenConverters().contains(tableName(node->op)))
-      unsupported.push_back(node->op + " (" + (node->source.empty() ? node->name : node->source) +
-                            ")");
-  if (unsupported.empty())
-    return success();
-  llvm::sort(unsupported);
-  unsupported.erase(std::unique(unsupported.begin(), unsupported.end()), unsupported.end());
-  InFlightDiagnostic diagnostic = emitError(file) << "unsupported operators: ";
-  llvm::interleaveComma(unsupported, diagnostic);
-  return diagnostic;
+      operators.push_back({node->op, node->source.empty() ? node->name : node->source});
+  llvm::sort(operators, [](const auto &a, const auto &b) { return a.name < b.name; });
+  return refuse(file, operators);
 }
 
 LogicalResult convertAten(const AtenGraph &graph, Emitter &emit, llvm::StringMap<Tensor> &values,
@@ -377,7 +373,7 @@ LogicalResult convertAten(const AtenGraph &graph, Emitter &emit, llvm::StringMap
       return failure();
     for (const std::string &name : node->results)
       if (live.contains(name) && !values.contains(name))
-        return converter.error() << "the result " << name << " is not supported";
+        return unsupported(converter.error()) << "the result " << name << " is not supported";
     forEachRead(*node, [&](const std::string &name) {
       auto found = values.find(name);
       if (--readers[name] > 0 || found == values.end())

@@ -2,6 +2,7 @@
 #include "AtenConverter.h"
 
 #include "dtc/Import/Build/Elementwise.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -83,7 +84,8 @@ static LogicalResult convertQuotient(AtenConverter &node) {
     return host && llvm::all_of(host->ints, [](int64_t each) { return each >= 0; });
   };
   if (isa<FloatType>(type) || (*mode == "floor" && !(natural(a) && natural(b))))
-    return node.error() << "rounds in a way that is not supported: " << *mode << " of " << type;
+    return unsupported(node.error())
+           << "rounds in a way that is not supported: " << *mode << " of " << type;
   return node.define(*quotient);
 }
 
@@ -130,7 +132,7 @@ static LogicalResult convertLogic(AtenConverter &node) {
   const bool isLogical = name.contains("logical");
   const Type type = isLogical ? Type(node.emit.getI1Type()) : promoted(both->first, both->second);
   if (isa<FloatType>(type))
-    return node.error() << "is not supported on " << type;
+    return unsupported(node.error()) << "is not supported on " << type;
   const char *onnx = name.contains("xor") ? "Xor" : name.contains("and") ? "And" : "Or";
   return node.define(apply(node, onnx, both->first, both->second, type));
 }

@@ -7,6 +7,7 @@
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Reduction.h"
 #include "dtc/Import/Build/Windows.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -159,7 +160,7 @@ static LogicalResult convertConvolution(AtenConverter &node) {
   if (failed(input) || failed(weight) || failed(bias) || failed(groups) || failed(transposed))
     return failure();
   if (*transposed)
-    return node.error() << "is not supported transposed";
+    return unsupported(node.error()) << "is not supported transposed";
   const Shape x = input->shape(), w = weight->shape();
   if (x.size() < 3 || w.size() != x.size())
     return node.error() << "operands of shapes that do not fit: " << listed(x) << " and "

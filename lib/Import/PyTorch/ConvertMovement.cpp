@@ -4,6 +4,7 @@
 #include "dtc/Import/Build/Dropout.h"
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Unsupported.h"
 
 #include "dtc-io/CheckedSize.h"
 
@@ -23,7 +24,7 @@ static LogicalResult convertDetach(AtenConverter &node) {
   if (failed(self))
     return failure();
   if (self->value && dependsOnParameter(self->value))
-    return node.error() << "stops gradients of parameters, which is not supported";
+    return unsupported(node.error()) << "stops gradients of parameters, which is not supported";
   return node.define(*self);
 }
 

@@ -6,6 +6,7 @@
 #include "dtc/Import/Build/Norms.h"
 #include "dtc/Import/Build/Reduction.h"
 #include "dtc/Import/Build/Selection.h"
+#include "dtc/Import/Unsupported.h"
 
 #include <limits>
 
@@ -118,7 +119,7 @@ static LogicalResult convertSoftmax(AtenConverter &node) {
   if (failed(input))
     return failure();
   if (!isa<FloatType>(input->element()))
-    return node.error() << "is not supported on " << input->element();
+    return unsupported(node.error()) << "is not supported on " << input->element();
   Value x = node.value(*input);
   const bool isLog = StringRef(node.op()).contains("log_softmax");
   return node.define(isLog ? logSoftmax(node.emit, x, *dim) : softmax(node.emit, x, *dim));

@@ -4,6 +4,7 @@
 
 #include "dtc-io/CheckedSize.h"
 #include "dtc/Import/Build/Host.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -89,7 +90,8 @@ FailureOr<AtenTensor> StoredTensors::read(const NamedTensor &named, const Payloa
   tensor.kind = named.kind;
   tensor.element = payload.meta.element;
   if (!tensor.element)
-    return LogicalResult(refuse() << "the tensor " << named.name << " has an unsupported type");
+    return LogicalResult(unsupported(refuse())
+                         << "the tensor " << named.name << " has an unsupported type");
   for (const FileDim &dim : payload.meta.dims)
     tensor.weight.shape.push_back(dim.size.value_or(-1));
   if (const std::string wrong = describeBadShape(tensor.weight.shape); !wrong.empty())

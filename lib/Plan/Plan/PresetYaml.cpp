@@ -13,9 +13,6 @@ extern const char *const kPresetsText;
 
 //===-- parts -------------------------------------------------------------===//
 
-static const std::vector<std::pair<DType, std::string>> precisions = {
-    {DType::F32, "fp32"}, {DType::BF16, "bf16"}, {DType::F16, "fp16"}};
-
 static std::vector<std::string> strings(YamlMap &map, const std::string &key) {
   return map.get<std::vector<std::string>>(key, {});
 }
@@ -157,12 +154,10 @@ static Preset readPreset(const std::string &name, YamlMap map) {
   preset.launch = map.get<std::string>("launch");
   preset.form = formOf(map);
   YamlMap can = map.map("can");
-  const std::vector<std::string> able = strings(can, "precision");
-  for (const auto &[type, word] : precisions)
-    if (std::find(able.begin(), able.end(), word) != able.end())
-      preset.software[type] = softwareIn(map.at("software"), map.fileName(), word);
+  for (const std::string &word : strings(can, "precision"))
+    preset.software[word] = softwareIn(map.at("software"), map.fileName(), word);
   preset.abilities = readAbilities(std::move(can), preset);
-  for (auto &[type, software] : preset.software)
+  for (auto &[precision, software] : preset.software)
     software.evenStages |= preset.abilities.evenStages;
   preset.otherwise = wordsOf(map, "otherwise");
   for (YamlMap &setting : map.items("says"))

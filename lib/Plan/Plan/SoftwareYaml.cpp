@@ -62,7 +62,7 @@ static Software namedSoftware(const YamlMap &map, const YAML::Node &node) {
   Result<const Preset *> preset = findPreset(node.Scalar());
   if (!preset)
     map.fail(node, preset.error().message);
-  return (*preset)->software.at(DType::BF16);
+  return (*preset)->software.at("bf16");
 }
 
 Software readSoftware(YamlMap &parent, Software software) {

@@ -65,7 +65,7 @@ enum class ZeroGroups : uint8_t {
 struct Preset {
   std::string name, title, release, source, launch;
   SettingsForm form = SettingsForm::Flags;
-  std::map<DType, Software> software; ///< by precision; of the precisions that it has
+  std::map<std::string, Software> software; ///< by the words of --precision that it has
   Abilities abilities;
   ZeroGroups zeroGroups = ZeroGroups::None;
   /// Facts of settings that aren't given.

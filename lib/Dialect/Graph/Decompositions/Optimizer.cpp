@@ -1,5 +1,6 @@
 // Parameter updates. Run-time scalars are combined in their own type (f64) and
-// rounded to the parameter's once, as PyTorch does with its Python floats.
+// rounded to the parameter's once, as PyTorch does with its Python floats. Halves are computed in
+// f32, and what is stored is rounded once, as by PyTorch's fused optimizers.
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
 using namespace mlir;

@@ -1,0 +1,49 @@
+#include "dtc/Import/Build/UnsupportedOperators.h"
+
+#include "dtc/Import/Unsupported.h"
+
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace dtc::import {
+
+using Places = llvm::MapVector<StringRef, llvm::SmallSetVector<StringRef, 4>>;
+
+/// "Tripled (first, second and 3 more), Fused (last)", of each the first places.
+static std::string listed(const Places &operators, size_t most) {
+  std::string text;
+  for (const auto &[name, places] : operators) {
+    text += (text.empty() ? "" : ", ") + name.str();
+    if (most == 0)
+      continue;
+    text += " (";
+    const size_t shown = std::min(most, places.size());
+    for (size_t i = 0; i < shown; ++i)
+      text += (i > 0 ? ", " : "") + places[i].str();
+    if (shown < places.size())
+      text += " and " + std::to_string(places.size() - shown) + " more";
+    text += ")";
+  }
+  return text;
+}
+
+LogicalResult refuse(Location file, ArrayRef<UnsupportedOperator> operators) {
+  if (operators.empty())
+    return success();
+  Places places;
+  for (const UnsupportedOperator &each : operators)
+    places[each.name].insert(each.place);
+  // A message is one line, of which the middle is left out where it is longer than 800 bytes.
+  constexpr size_t kMost = 700;
+  std::string text;
+  for (size_t shown : {8, 4, 2, 1, 0}) {
+    text = listed(places, shown);
+    if (text.size() <= kMost)
+      break;
+  }
+  return unsupported(emitError(file)) << "unsupported operators: " << text;
+}
+
+} // namespace dtc::import
