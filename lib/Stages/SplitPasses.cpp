@@ -191,12 +191,27 @@ private:
     for (unsigned i : results[pass])
       need(pass, terminator()->getOperand(i));
     for (Operation &op : joint.front().without_terminator())
-      if (passes.lookup(&op) < pass && isRemadeFrom(pass, &op)) {
-        taken[pass].remove(op.getResult(0));
-        remade[pass].insert(&op);
-        for (Value operand : op.getOperands())
-          need(pass, operand);
-      }
+      if (passes.lookup(&op) < pass && isRemadeFrom(pass, &op))
+        remake(pass, &op);
+  }
+
+  /// With what it is made of, as far as that isn't there.
+  void remake(Pass pass, Operation *op) {
+    taken[pass].remove(op->getResult(0));
+    if (!remade[pass].insert(op))
+      return;
+    for (Value operand : op->getOperands())
+      if (isAtHand(pass, operand))
+        need(pass, operand);
+      else
+        remake(pass, operand.getDefiningOp());
+  }
+
+  /// Whether it is there, or has a place all step, as parameters do.
+  bool isAtHand(Pass pass, Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return isThere(pass, value) ||
+           (argument && !joint.getArgAttr(argument.getArgNumber(), GraphDialect::kRuns));
   }
 
   static bool isArithmetic(Operation *op) {
@@ -226,10 +241,21 @@ private:
   }
 
   /// Arithmetic on what the pass has anyway, for arithmetic, isn't kept: of silu(g) and g, g is.
+  /// So is a few ops' arithmetic: of x - mean and (x - mean) * scale + shift, x - mean is kept.
   bool isRemadeFrom(Pass pass, Operation *op) {
-    return isArithmetic(op) && op->getNumResults() == 1 && isPure(op) &&
-           taken[pass].contains(op->getResult(0)) && isFused(pass, op->getResult(0)) &&
-           llvm::all_of(op->getOperands(), [&](Value operand) { return isThere(pass, operand); });
+    return taken[pass].contains(op->getResult(0)) && isFused(pass, op->getResult(0)) &&
+           isArithmetic(op) && isMadeOf(pass, op, /*depth=*/4);
+  }
+
+  bool isMadeOf(Pass pass, Operation *op, int depth) {
+    return op->getNumResults() == 1 && isPure(op) &&
+           llvm::all_of(op->getOperands(), [&](Value operand) {
+             if (isAtHand(pass, operand))
+               return true;
+             Operation *producer = operand.getDefiningOp();
+             bool isLink = producer && (isElementwise(producer) || isRemade(producer));
+             return isLink && depth > 0 && isMadeOf(pass, producer, depth - 1);
+           });
   }
 
   void dropUntaken() {

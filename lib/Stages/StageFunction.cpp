@@ -223,7 +223,18 @@ private:
     auto sum = SumOp::create(builder, model->getLoc(), terms.front().getType(), terms);
     sum->setDiscardableAttrs(model->getDiscardableAttrDictionary());
     sum->removeAttr(dist::DistDialect::kStage);
+    moveBehindTerms(sum);
     return sum;
+  }
+
+  /// The terms are spent there, where the sum of all stages' may come much later.
+  static void moveBehindTerms(SumOp sum) {
+    Operation *last = nullptr;
+    for (Value term : sum.getInputs())
+      if (Operation *made = term.getDefiningOp(); made && (!last || last->isBeforeInBlock(made)))
+        last = made;
+    if (last)
+      sum->moveAfter(last);
   }
 
   const StepOnMeshes &whole;

@@ -122,6 +122,16 @@ def test_prediction_of_each_rank_of_a_pipeline(four_layers, devices, plan, most)
         assert abs(role.error) <= most, role
 
 
+@pytest.mark.parametrize("model,plan,rank,most", [
+    ("gpt2", "pp=2,dp=1,schedule=1f1b,micro_batch=1", 1, 1_760_000),  # 1.86 MB with the head's gradient all pass
+    ("resnet_tiny", "pp=2,dp=1,schedule=gpipe,micro_batch=1", 0, 630_000),  # 0.73 MB with what normalizations return
+])
+def test_stages_hold_nothing_in_vain(model, plan, rank, most):
+    """A tied weight's gradient is added up as it is made, and no slot keeps arithmetic on what another one has."""
+    roles = memory.measure(memory.Case("", "", MODELS / f"{model}.onnx", 2, plan))
+    assert roles[rank].arena <= most
+
+
 @pytest.mark.parametrize("grid,part,most", [("wide", "zero=2", 0.04), ("wide", "zero=3", 0.05), ("small", "zero=2", 0.12)])
 def test_prediction_of_stored_parts(tmp_path, grid, part, most):
     """Whole parameters and gradients are there while their block computes. bench/memory.py has all of the grid."""
