@@ -43,21 +43,35 @@ struct Scattered {
     return scatterElements(node, to, index, from, dim, how);
   }
 };
+
+/// Where an op writes: at `index` along a dimension.
+struct Places {
+  Tensor self, index;
+  int64_t dim;
+};
 } // namespace
 
-/// Of a source, which may be larger, the first elements are written.
-static FailureOr<Scattered> scatteredOf(AtenConverter &node) {
+static FailureOr<Places> placesOf(AtenConverter &node) {
   auto self = node.tensor("self"), index = node.tensor("index");
   if (failed(self) || failed(index))
     return failure();
   auto dim = node.axisOf("dim", self->rank());
   if (failed(dim))
     return failure();
-  const Shape wanted = index->shape();
+  return Places{*self, *index, *dim};
+}
+
+/// Of a source, which may be larger, the first elements are written.
+static FailureOr<Scattered> scatteredOf(AtenConverter &node) {
+  auto places = placesOf(node);
+  if (failed(places))
+    return failure();
+  auto [self, index, dim] = *places;
+  const Shape wanted = index.shape();
   if (!node.has("src")) {
-    auto value = writtenOf(node, "value", *self, wanted);
+    auto value = writtenOf(node, "value", self, wanted);
     return failed(value) ? FailureOr<Scattered>(failure())
-                         : FailureOr<Scattered>(Scattered{*self, *index, *value, *dim});
+                         : FailureOr<Scattered>(Scattered{self, index, *value, dim});
   }
   auto source = node.tensor("src");
   if (failed(source))
@@ -65,7 +79,7 @@ static FailureOr<Scattered> scatteredOf(AtenConverter &node) {
   for (int64_t i = 0; i < source->rank() && source->rank() == int64_t(wanted.size()); ++i)
     if (source->shape()[i] > wanted[i])
       source = sliceTensor(node, *source, i, 0, wanted[i]);
-  return Scattered{*self, *index, *source, *dim};
+  return Scattered{self, index, *source, dim};
 }
 
 static LogicalResult convertScatter(AtenConverter &node) {
@@ -127,29 +141,27 @@ static LogicalResult convertScatterReduce(AtenConverter &node) {
 
 /// index_add, index_copy and index_fill: slices along a dimension, each at its position.
 static LogicalResult convertIndexWrite(AtenConverter &node) {
-  auto self = node.tensor("self"), index = node.tensor("index");
-  if (failed(self) || failed(index))
+  auto places = placesOf(node);
+  if (failed(places))
     return failure();
-  auto dim = node.axisOf("dim", self->rank());
-  if (failed(dim))
-    return failure();
-  if (index->rank() > 1 || !isa<IntegerType>(index->element()))
+  auto [self, index, dim] = *places;
+  if (index.rank() > 1 || !isa<IntegerType>(index.element()))
     return node.error() << "needs integer indices of one dimension";
-  Shape shape = self->shape(), along(shape.size(), 1);
-  shape[*dim] = along[*dim] = product(index->shape());
-  const Tensor at = expandTensor(node, reshapeTensor(node, *index, along), shape);
+  Shape shape = self.shape(), along(shape.size(), 1);
+  shape[dim] = along[dim] = product(index.shape());
+  const Tensor at = expandTensor(node, reshapeTensor(node, index, along), shape);
   const bool adds = node.op() == "aten.index_add";
-  auto source = writtenOf(node, node.op() == "aten.index_fill" ? "value" : "source", *self, shape);
+  auto source = writtenOf(node, node.op() == "aten.index_fill" ? "value" : "source", self, shape);
   if (failed(source))
     return failure();
   if (adds && node.has("alpha")) {
-    auto alpha = writtenOf(node, "alpha", *self, shape);
+    auto alpha = writtenOf(node, "alpha", self, shape);
     source = failed(alpha) ? alpha : binary(node, "Mul", *source, *alpha);
   }
   if (failed(source))
     return failure();
   return node.define(
-      scatterElements(node, *self, at, *source, *dim, adds ? Write::Add : Write::Replace));
+      scatterElements(node, self, at, *source, dim, adds ? Write::Add : Write::Replace));
 }
 
 /// self[mask] = value: a choice for each element. What takes another shape depends on data.
