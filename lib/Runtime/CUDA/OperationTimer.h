@@ -37,6 +37,8 @@ private:
   };
   QueueTimer(CudaQueue &queue, QueueProfile &profile)
       : queue(queue), driver(queue.driver), profile(profile) {}
+  /// The first one, while the stream has nothing else to do.
+  Status setAnchor();
   /// An event that is recorded in the stream now.
   Result<CUevent> record();
   /// On the machine's clock.
