@@ -170,6 +170,14 @@ def test_rows_that_ranks_cannot_share_evenly_are_refused(tmp_path, pin, message)
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("model", ["bert", "gpt2_mask"])
+def test_a_ring_that_no_keys_go_round_is_refused(tmp_path, model):
+    arguments = ["compile", MODELS / f"{model}.onnx", "--devices", 2, "--loss", "cross_entropy", "--plan", "cp=2,cp_by=ring",
+                 "-o", "m.dtc"]
+    refused(call("dtc", *arguments, cwd=tmp_path), 4, "no attention can pass its keys on")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("number,name", [(11, "f64")])
 def test_element_types_without_products(tmp_path, number, name):
     """oneDNN doesn't multiply it: refused at the node, before anything is planned, in one line without the IR."""

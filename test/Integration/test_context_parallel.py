@@ -35,7 +35,6 @@ PLANS = [
     ("llama", "adamw", 4, "cp=2,tp=2,cp_by=ring"),
     ("llama", "adamw", 4, "pp=2,cp=2,zero=3,schedule=zb,micro_batch=1,cp_by=ring"),
     ("gpt2", "adamw", 4, "dp=2,cp=2,cp_by=ring,zero=1,recompute=full"),
-    ("bert", "adamw", 2, "cp=2,cp_by=ring"),  # scores take the padding's mask, so keys are gathered
     ("bart", "adamw", 2, "cp=2,cp_by=ring"),  # keys of another sequence
 ]
 
@@ -123,13 +122,17 @@ def test_a_ring_holds_parts_alone(tmp_path):
     check_prediction(*flags, "cp=4,cp_by=ring")
 
 
-@pytest.mark.parametrize("model,by,exchange", [
-    ("llama", "heads", "all_to_all"),   # four ranks, and two heads of keys with two of queries each
-    ("gpt2_mask", "ring", "permute")])  # scores take a mask
-def test_what_is_gathered_all_the_same(model, by, exchange):
-    program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", 4, *FLAGS, "--plan", f"cp=4,cp_by={by}",
+def test_heads_that_cannot_be_exchanged_are_gathered():
+    """Four ranks, and two heads of keys with two of queries each."""
+    program = check_call("dtc", "compile", MODELS / "llama.onnx", "--devices", 4, *FLAGS, "--plan", "cp=4,cp_by=heads",
                          "--emit", "partition").out
-    assert f"dist.{exchange}" not in program and "dist.all_gather" in program
+    assert "dist.all_to_all" not in program and "dist.all_gather" in program
+
+
+def test_attention_with_a_bias_gathers_beside_a_ring():
+    program = check_call("dtc", "compile", MODELS / "t5.onnx", "--devices", 2, *FLAGS, "--plan", "cp=2,dp=1,cp_by=ring",
+                         "--emit", "partition").out
+    assert "dist.permute" in program and "dist.all_gather" in program
 
 
 def trained(tmp_path, plan: str, devices: int, *flags: object) -> tuple[list, dict]:

@@ -3,6 +3,7 @@
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Trains.h"
+#include "dtc/Plan/Shard/Choices.h"
 #include "dtc/Plan/Solve/StageCuts.h"
 
 #include <algorithm>
@@ -75,9 +76,15 @@ std::string Enumeration::whyNoContext(int64_t cp) const {
              ") has size " + std::to_string(size) + ", not a multiple of cp: " +
              std::to_string(cp);
   }
-  return splits || cp == 1
-             ? ""
-             : "nothing carries a sequence that could be split: cp=" + std::to_string(cp);
+  if (cp == 1)
+    return "";
+  if (!splits)
+    return "nothing carries a sequence that could be split: cp=" + std::to_string(cp);
+  bool isRing = spec.contextExchange == ContextExchange::Ring;
+  return isRing && std::ranges::none_of(problem.ops, mayGoRound)
+             ? "no attention can pass its keys on, for a bias or a causal mask that doesn't begin "
+               "with the keys: cp_by=ring"
+             : "";
 }
 
 std::string Enumeration::whyNoExperts(int64_t ep) const {

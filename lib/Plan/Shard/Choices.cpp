@@ -218,24 +218,27 @@ std::vector<Choices::Assignment> Choices::acrossHeads(const OpBundle &bundle) co
   return result;
 }
 
-/// Attention whose keys go round the ranks of cp. None where scores take a bias, of which each step
-/// would need another part, or where a causal mask doesn't begin with the keys.
+bool mayGoRound(const Op &op) {
+  if (op.kind != OpKind::Attention || op.operands.size() != 3 || op.rule->operands[0].size() != 4)
+    return false;
+  const std::vector<FactorId> &queries = op.rule->operands[0][1], &keys = op.rule->operands[1][1];
+  return queries.size() == 1 && keys.size() == 1 &&
+         (!op.causal || op.rule->factors[queries[0]].size == op.rule->factors[keys[0]].size);
+}
+
+/// Attention whose keys go round the ranks of cp.
 std::vector<Choices::Assignment> Choices::aroundRing(const OpBundle &bundle) const {
   OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
   std::vector<Assignment> result, all;
-  if (contextExchange != ContextExchange::Ring || op.kind != OpKind::Attention ||
-      facts.isStatic[id] || op.operands.size() != 3 || op.rule->operands[0].size() != 4)
+  if (contextExchange != ContextExchange::Ring || facts.isStatic[id] || !mayGoRound(op))
     return result;
-  const std::vector<FactorId> &queries = op.rule->operands[0][1], &keys = op.rule->operands[1][1];
-  if (queries.size() != 1 || keys.size() != 1 ||
-      (op.causal && op.rule->factors[queries[0]].size != op.rule->factors[keys[0]].size))
-    return result;
+  const FactorId queries = op.rule->operands[0][1][0], keys = op.rule->operands[1][1][0];
   assignTensor(bundle, {base(id, Across::Batch), {}}, all);
   for (Assignment &assignment : all) {
-    if (assignment.first.factors[queries[0]] != sequenceAxes)
+    if (assignment.first.factors[queries] != sequenceAxes)
       continue;
-    assignment.first.factors[keys[0]] = sequenceAxes;
+    assignment.first.factors[keys] = sequenceAxes;
     if (sharding::check(op.rule, assignment.first, mesh).empty())
       result.push_back(std::move(assignment));
   }

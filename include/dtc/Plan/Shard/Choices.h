@@ -27,6 +27,11 @@ struct ChoiceOutcome {
   std::vector<std::vector<ShardingId>> required;
 };
 
+/// Whether an op is attention whose keys may go round the ranks of cp. Not where scores take a
+/// bias, of which each step would need another part, nor where a causal mask doesn't begin with the
+/// keys.
+bool mayGoRound(const Op &op);
+
 class Choices {
 public:
   Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
