@@ -76,7 +76,7 @@ void TrainingKeys::takePrecision() {
   YAML::Node at = root["precision"];
   if (!at || !at.IsScalar())
     return;
-  const std::string text = at.Scalar();
+  const auto text = at.as<std::string>();
   if (text == "16-true")
     fail(at, "precision 16-true has no weights in fp32 and no scale of the loss; fp16 has both");
   for (auto [name, ours] : {std::pair("bf16-mixed", "bf16"), std::pair("16-mixed", "fp16"),

@@ -103,7 +103,7 @@ static LogicalResult convertAttention(AtenConverter &node) {
     auto scale = node.number("scale");
     if (failed(scale))
       return failure();
-    operands.scale = *scale;
+    operands.scale = scale;
   }
   auto query = node.tensor("query");
   const bool heads = query->rank() == 4;
