@@ -11,6 +11,8 @@
 #include <latch>
 #include <numeric>
 #include <random>
+#include <signal.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -39,6 +41,15 @@ protected:
     return statuses;
   }
 
+  static Launch launchOf(int rank, int ranks) {
+    Launch launch;
+    launch.rank = launch.localRank = rank;
+    launch.worldSize = launch.localWorldSize = ranks;
+    launch.port = static_cast<uint16_t>(20000 + ::getpid() % 10000);
+    launch.token = "tests of process " + std::to_string(::getpid());
+    return launch;
+  }
+
 private:
   static Status onRank(World &world, int rank, const std::function<Status(Communicator &)> &body) {
     auto communicator = world.communicator(rank);
@@ -50,12 +61,7 @@ private:
 
   Status onProcess(int rank, int ranks, const std::function<Status(Communicator &)> &body,
                    std::chrono::milliseconds limit) {
-    Launch launch;
-    launch.rank = launch.localRank = rank;
-    launch.worldSize = launch.localWorldSize = ranks;
-    launch.port = static_cast<uint16_t>(20000 + ::getpid() % 10000);
-    launch.token = "tests of process " + std::to_string(::getpid());
-    auto world = ProcessWorld::connect(launch, limit);
+    auto world = ProcessWorld::connect(launchOf(rank, ranks), limit);
     if (!world)
       return world.status();
     Status status = onRank(**world, rank, body);
@@ -387,6 +393,28 @@ TEST_P(CommunicatorTest, DifferentCallsAreNoticed) {
 /// What only processes need to find out.
 class ProcessesTest : public CommunicatorTest {};
 INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesTest, testing::Values(true));
+
+/// A rank whose GPU doesn't end what all have called doesn't know for whom it waits.
+TEST_P(ProcessesTest, AProcessThatDoesNotAnswerIsNamedWhereNobodyIsMissing) {
+  const Launch launches[] = {launchOf(0, 2), launchOf(1, 2)};
+  const pid_t other = ::fork();
+  if (other == 0) {
+    auto world = ProcessWorld::connect(launches[1], 20s);
+    ::pause();
+    ::_exit(0);
+  }
+  auto world = ProcessWorld::connect(launches[0], 20s);
+  ::kill(other, SIGSTOP);
+  const Status reason(ExitCode::RankLost, "rank 0 waited 2 s for its GPU");
+  const Status status =
+      world ? (*world)->communicator(0)->waitedTooLong(reason, std::nullopt) : world.status();
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_NE(status.message().find("rank 0 waited 2 s for its GPU, or for rank: 1, whose process "
+                                  "does not answer"),
+            std::string::npos)
+      << status.message();
+}
 
 TEST_P(ProcessesTest, TheRankThatOthersWaitForIsNamed) {
   std::atomic<int> ended{0};
