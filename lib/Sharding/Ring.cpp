@@ -16,6 +16,9 @@ bool mayGoRound(const ShardingRule &rule, FactorId one, FactorId other) {
 }
 
 std::optional<Ring> ringOf(const ShardingRule &rule, const OpSharding &sharding) {
+  auto isRounds = [](const Factor &factor) { return factor.kind == FactorKind::Rounds; };
+  if (std::none_of(rule.factors.begin(), rule.factors.end(), isRounds)) // as most: asked often
+    return std::nullopt;
   for (size_t i = 0; i < rule.factors.size(); ++i)
     for (size_t j = 0; j < rule.factors.size(); ++j) {
       auto stays = static_cast<FactorId>(i), travels = static_cast<FactorId>(j);

@@ -378,7 +378,7 @@ std::vector<RoundUse> OpWork::rounds(OpId id, const OpSharding &choice, const Me
 }
 
 double OpWork::seconds(OpId op, const OpSharding &choice, const Mesh &mesh) const {
-  double result = computingSeconds(op, choice, mesh);
+  double result = computing(op, choice, mesh).seconds;
   for (const RingUse &use : ring(op, choice, mesh))
     result += use.seconds;
   for (const RoundUse &round : rounds(op, choice, mesh))

@@ -41,22 +41,18 @@ LocalWork OpWork::mergeWork(OpId id, const OpSharding &choice, const Mesh &mesh)
           .kernels = kMergeKernels};
 }
 
-double OpWork::computingSeconds(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+Computing OpWork::computing(OpId id, const OpSharding &choice, const Mesh &mesh) const {
   LocalWork step = work(id, choice, mesh);
-  double seconds = model.opSeconds(step);
+  Computing result = {model.opSeconds(step), step.kernels + step.passes};
   std::optional<Ring> ring = sharding::ringOf(problem.ops[id].rule, choice);
   if (!ring)
-    return seconds;
+    return result;
   step.causal = false; // keys of other ranks: all seen or none, and computed all the same
-  auto later = double(mesh.size(ring->axes) - 1);
-  return seconds + later * (model.opSeconds(step) + model.opSeconds(mergeWork(id, choice, mesh)));
-}
-
-int64_t OpWork::kernels(OpId id, const OpSharding &choice, const Mesh &mesh) const {
-  LocalWork step = work(id, choice, mesh);
-  std::optional<Ring> ring = sharding::ringOf(problem.ops[id].rule, choice);
-  int64_t later = ring ? mesh.size(ring->axes) - 1 : 0;
-  return (later + 1) * (step.kernels + step.passes) + later * kMergeKernels;
+  int64_t later = mesh.size(ring->axes) - 1;
+  result.seconds +=
+      double(later) * (model.opSeconds(step) + model.opSeconds(mergeWork(id, choice, mesh)));
+  result.kernels += later * (result.kernels + kMergeKernels);
+  return result;
 }
 
 std::vector<RingUse> OpWork::ring(OpId id, const OpSharding &choice, const Mesh &mesh) const {

@@ -214,8 +214,9 @@ void RankExecution::runOp(OpId id) {
   }
   addRounds(id);
   addRing(id);
-  run.seconds = work.computingSeconds(id, choice, plan.mesh);
-  run.hostSeconds = model.hostSeconds(work.kernels(id, choice, plan.mesh));
+  const Computing computing = work.computing(id, choice, plan.mesh);
+  run.seconds = computing.seconds;
+  run.hostSeconds = model.hostSeconds(computing.kernels);
   for (size_t i = 0; i < op.results.size(); ++i) {
     ValueId value = op.results[i];
     TensorSharding layout = sharding::resultSharding(op.rule, choice, i);

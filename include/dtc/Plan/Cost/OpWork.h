@@ -12,6 +12,11 @@ struct RoundUse {
   int64_t bytes = 0;
 };
 
+struct Computing {
+  double seconds = 0;
+  int64_t kernels = 0;
+};
+
 /// What ranks pass on inside an op whose tensors go round: one tensor.
 struct RingUse {
   sharding::AxisList axes;
@@ -27,10 +32,9 @@ public:
 
   /// Of one step, where tensors go round.
   LocalWork work(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
-  /// Of the op without communication, and its kernels: of all steps.
-  double computingSeconds(OpId op, const sharding::OpSharding &choice,
-                          const sharding::Mesh &mesh) const;
-  int64_t kernels(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
+  /// Of the op without communication: of all steps.
+  Computing computing(OpId op, const sharding::OpSharding &choice,
+                      const sharding::Mesh &mesh) const;
   std::vector<RoundUse> rounds(OpId op, const sharding::OpSharding &choice,
                                const sharding::Mesh &mesh) const;
   bool goesRound(OpId op, const sharding::OpSharding &choice) const;
