@@ -1,3 +1,4 @@
+#include "EachFunction.h"
 #include "Epilogues.h"
 #include "Outline.h"
 #include "Simplify.h"
@@ -144,23 +145,15 @@ namespace {
 
 struct DecomposeLayersPass : impl::DecomposeLayersBase<DecomposeLayersPass> {
   void runOnOperation() override {
-    FailureOr<const target::Target *> target = target::targetOf(getOperation());
-    if (failed(target))
-      return signalPassFailure();
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(decomposeLayers(function, **target)))
-        return signalPassFailure();
+    if (failed(onEachFunction(getOperation(), decomposeLayers)))
+      signalPassFailure();
   }
 };
 
 struct FoldEpiloguesPass : impl::FoldEpiloguesBase<FoldEpiloguesPass> {
   void runOnOperation() override {
-    FailureOr<const target::Target *> target = target::targetOf(getOperation());
-    if (failed(target))
-      return signalPassFailure();
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(foldIntoProducts(function, **target)))
-        return signalPassFailure();
+    if (failed(onEachFunction(getOperation(), foldIntoProducts)))
+      signalPassFailure();
   }
 };
 

@@ -1,3 +1,4 @@
+#include "EachFunction.h"
 #include "StridedView.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
@@ -204,12 +205,8 @@ void eraseDeadViews(func::FuncOp function) {
 
 struct NormalizeContractions : impl::NormalizeContractionsBase<NormalizeContractions> {
   void runOnOperation() override {
-    FailureOr<const target::Target *> target = target::targetOf(getOperation());
-    if (failed(target))
-      return signalPassFailure();
-    for (auto function : getOperation().getOps<func::FuncOp>())
-      if (!function.isExternal() && failed(normalizeContractions(function, **target)))
-        return signalPassFailure();
+    if (failed(onEachFunction(getOperation(), normalizeContractions)))
+      signalPassFailure();
   }
 };
 
