@@ -97,20 +97,18 @@ void ProcessWorld::Impl::abort(const Status &reason) {
 }
 
 void ProcessWorld::Impl::end(const Status &reason, const std::string &told) {
-  std::vector<int> peers;
   {
     std::lock_guard lock(mutex);
     if (isAborted())
       return;
     why = reason;
-    aborted.store(true, std::memory_order_release);
+    // Before a caller can see the end and close the connections: the others would never be told.
     for (const auto &[peer, control] : controls)
-      peers.push_back(peer);
+      enqueue(peer, Kind::Abort, told);
+    aborted.store(true, std::memory_order_release);
     for (Waiter *waiter : waiters)
       waiter->io.stop();
   }
-  for (int peer : peers)
-    post(peer, Kind::Abort, told);
   changed.notify_all();
 }
 
@@ -124,10 +122,14 @@ Status ProcessWorld::Impl::check() const {
 }
 
 void ProcessWorld::Impl::post(int peer, Kind kind, const std::string &text) {
+  std::lock_guard lock(mutex);
+  enqueue(peer, kind, text);
+}
+
+void ProcessWorld::Impl::enqueue(int peer, Kind kind, const std::string &text) {
   FrameHead head{kind, static_cast<uint32_t>(text.size())};
   std::string frame(reinterpret_cast<const char *>(&head), sizeof(head));
   frame += text;
-  std::lock_guard lock(mutex);
   auto &outbox = controls[peer].outbox;
   outbox.push_back(std::move(frame));
   ++unsent;

@@ -92,6 +92,7 @@ private:
   void handle(int peer, Kind kind, const std::string &text);
   void ended(int peer);
   void post(int peer, Kind kind, const std::string &text);
+  void enqueue(int peer, Kind kind, const std::string &text); ///< the same under the mutex
   void write(int peer);
   /// Keeps the first reason, wakes all who wait, and tells the other ranks.
   void end(const Status &reason, const std::string &told);
