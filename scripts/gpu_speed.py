@@ -238,7 +238,7 @@ def judge(good: bool, machine) -> bool | None:
 
 
 def bandwidth_rows(machine, folder: pathlib.Path, model: dict, artifact: dict, least: int):
-    trace = folder / "speed.trace.json"
+    trace = folder / f"{model['name']}.trace.json"
     code, said = machine.run(HERE / "bin" / "dtc-run", folder / artifact["file"], "--data", folder / f"{model['name']}.bin", "--steps", 4,
                              "--profile", trace)
     times = None if code else kernel_times(json.loads(trace.read_text()), artifact["launches"])

@@ -64,7 +64,7 @@ def needed_libraries(binary: pathlib.Path) -> list[pathlib.Path]:
     return [path for path in paths if not re.match(r"lib(c|m|dl|rt|pthread)\.so", path.name)]
 
 
-def speed_models(quick: bool) -> list[tuple[pathlib.Path, dict, list]]:
+def speed_models(quick: bool, folder: pathlib.Path) -> list[tuple[pathlib.Path, dict, list]]:
     """Graph, what is to be known of the model, and flags of `dtc compile`."""
     if quick:
         tiny = {"name": "gpt2-tiny", "vocabulary": 512, "sequence": 32, "batches": [2, 4], "dimensions": ["gpt", 2, 64, 4, 4, 256, 512, 64]}
@@ -75,8 +75,21 @@ def speed_models(quick: bool) -> list[tuple[pathlib.Path, dict, list]]:
     found = []
     for name, sizes, batches in gpu_speed.MODELS:
         model = {"name": name, "vocabulary": sizes[-2], "sequence": sizes[-1], "batches": batches, "dimensions": sizes}
-        found.append((graphs.export(graphs.Dimensions(*sizes)), model, ["--init"]))
+        dimensions = graphs.Dimensions(*sizes)
+        buffers = rotary_buffers(graphs.build(dimensions), folder / f"{name}.buffers.safetensors")
+        found.append((graphs.export(dimensions), model, ["--init", *buffers]))
     return found
+
+
+def rotary_buffers(network, path: pathlib.Path) -> list:
+    """Flags that give the frequencies of rotary embeddings, which the exported graph names without data."""
+    from safetensors.torch import save_file
+
+    rotary = getattr(getattr(network, "model", None), "rotary_emb", None)
+    if rotary is None:
+        return []
+    save_file({"m.model.rotary_emb.inv_freq": type(rotary)(network.config).inv_freq.clone()}, path)
+    return ["--weights", path]
 
 
 def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, speed: list) -> None:
@@ -370,7 +383,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.command == "pack":
         pack(options.folder.resolve(), QUICK if options.quick else CASES, options.build,
-             speed_models(options.quick) if options.speed else [])
+             speed_models(options.quick, options.folder.resolve().parent) if options.speed else [])
         return 0
     if options.command == "gpus":
         print(json.dumps(find_gpus(options.libraries)))
