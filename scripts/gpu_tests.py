@@ -92,7 +92,7 @@ def rotary_buffers(network, path: pathlib.Path) -> list:
     return ["--weights", path]
 
 
-def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, speed: list) -> None:
+def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, quick: bool, speed: bool) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("bin", "lib", "models"):
         (folder / name).mkdir(parents=True)
@@ -114,7 +114,8 @@ def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, speed: list) ->
     shutil.copy(ROOT / "test" / "Unit" / "Runtime" / "TestKernels.ptx", folder / "bin")
     for script in ("gpu_tests.py", "gpu_speed.py"):
         shutil.copy(HERE / script, folder / script)
-    timed = [gpu_speed.pack_model(folder / "models", build, *model) for model in speed]
+    models_to_time = speed_models(quick, folder / "models") if speed else []
+    timed = [gpu_speed.pack_model(folder / "models", build, *model) for model in models_to_time]
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
     (folder / "cases.json").write_text(json.dumps({"commit": commit.stdout.strip() or "unknown", "cases": packed, "speed": timed}, indent=1))
     archive = pathlib.Path(shutil.make_archive(str(folder), "gztar", folder.parent, folder.name))
@@ -382,8 +383,7 @@ def main() -> int:
     commands.add_parser("gpus").add_argument("libraries")
     options = parser.parse_args()
     if options.command == "pack":
-        pack(options.folder.resolve(), QUICK if options.quick else CASES, options.build,
-             speed_models(options.quick, options.folder.resolve().parent) if options.speed else [])
+        pack(options.folder.resolve(), QUICK if options.quick else CASES, options.build, options.quick, options.speed)
         return 0
     if options.command == "gpus":
         print(json.dumps(find_gpus(options.libraries)))
