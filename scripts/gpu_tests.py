@@ -328,23 +328,38 @@ def driver_version() -> str:
     return subprocess.run(query, capture_output=True, text=True).stdout.splitlines()[0]
 
 
-def report(machine: Machine, commit: str, results: dict) -> str:
-    """Results of one run, as a page."""
+def section(machine: Machine, commit: str, part: str, rows: list, seconds: float) -> list[str]:
+    """What one run of a part showed, and where."""
     gpus = ", ".join(f"{machine.gpus.count(name)} x {name}" for name in sorted(set(machine.gpus)))
-    lines = ["# GPU results", "",
-             "Written by `scripts/gpu_tests.py run`, which packs and runs as its first lines say. It is overwritten by the next run.", ""]
+    good, bad, none = (sum(row[1] is wanted for row in rows) for wanted in (True, False, None))
+    words = {True: "passed", False: "**failed**", None: "not run"}
+    lines = [f"## {part}", "", PARTS[part].__doc__, ""]
     if machine.is_emulated():
-        lines += ["**The GPU is emulated: this page says nothing of a true one.**", ""]
-    lines += ["| | |", "|---|---|", f"| date | {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC |",
-              f"| GPUs | {gpus} |", f"| driver | {driver_version()} |", f"| machine | {platform.platform()}, {os.cpu_count()} processors |",
-              f"| dtc | {commit} |", f"| command | `{' '.join(map(str, ['gpu_tests.py', *sys.argv[1:]]))}` |"]
-    for part, (rows, seconds) in results.items():
-        good, bad, none = (sum(row[1] is wanted for row in rows) for wanted in (True, False, None))
-        lines += ["", f"## {part}", "", PARTS[part].__doc__, "",
-                  f"{good} passed, {bad} failed, {none} not run, in {seconds:.0f} s.", "", "| check | result | |", "|---|---|---|"]
-        words = {True: "passed", False: "**failed**", None: "not run"}
-        lines += [f"| {name} | {words[result]} | {text} |" for name, result, text in rows]
-    return "\n".join(lines) + "\n"
+        lines += ["**The GPU is emulated: this says nothing of a true one.**", ""]
+    return [*lines, "| | |", "|---|---|", f"| date | {datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC |",
+            f"| GPUs | {gpus} |", f"| driver | {driver_version()} |", f"| machine | {platform.platform()}, {os.cpu_count()} processors |",
+            f"| dtc | {commit} |", f"| command | `{' '.join(map(str, ['gpu_tests.py', *sys.argv[1:]]))}` |", "",
+            f"{good} passed, {bad} failed, {none} not run, in {seconds:.0f} s.", "", "| check | result | |", "|---|---|---|",
+            *(f"| {name} | {words[result]} | {text} |" for name, result, text in rows), ""]
+
+
+def kept_sections(output: pathlib.Path) -> dict[str, list[str]]:
+    """By part, what the page says already."""
+    found: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in output.read_text().splitlines() if output.exists() else []:
+        if line.startswith("## "):
+            lines = found.setdefault(line[3:], [])
+        lines.append(line)
+    return found
+
+
+def write_page(output: pathlib.Path, sections: dict[str, list[str]]) -> None:
+    lines = ["# GPU results", "", "Written by `scripts/gpu_tests.py run`, which packs and runs as its first lines say. "
+             "Each part stands as its last run left it.", ""]
+    for part in PARTS:
+        lines += sections.get(part, [])
+    output.write_text("\n".join(lines).rstrip() + "\n")
 
 
 def run(parts: list, output: pathlib.Path, seconds: float) -> int:
@@ -353,18 +368,18 @@ def run(parts: list, output: pathlib.Path, seconds: float) -> int:
     if not machine.gpus:
         print("gpu_tests: no GPU: there is no driver (libcuda.so.1), or it sees none", file=sys.stderr)
         return NO_GPU
-    results = {}
+    results, sections = [], kept_sections(output)
     for part in parts:
         machine.begin_part()
         begin, rows = time.monotonic(), []
         for row in PARTS[part](machine, packed["cases"]):
             rows.append(row)
             print(f"{part}: {row[0]}: { {True: 'passed', False: 'FAILED', None: 'not run'}[row[1]]}: {row[2]}", flush=True)
-        results[part] = (rows, time.monotonic() - begin)
-        output.write_text(report(machine, packed["commit"], results))  # also what came before a crash
-    rows = [row for part_rows, _ in results.values() for row in part_rows]
-    failed, passed = sum(row[1] is False for row in rows), sum(row[1] is True for row in rows)
-    print(f"{passed} passed, {failed} failed, {len(rows) - passed - failed} not run: {output}")
+        results += rows
+        sections[part] = section(machine, packed["commit"], part, rows, time.monotonic() - begin)
+        write_page(output, sections)  # also what came before a crash
+    failed, passed = sum(row[1] is False for row in results), sum(row[1] is True for row in results)
+    print(f"{passed} passed, {failed} failed, {len(results) - passed - failed} not run: {output}")
     return 1 if failed or not passed else 0
 
 

@@ -32,8 +32,19 @@ def test_a_packed_folder_says_what_passed(packed, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith("4 passed, 0 failed, 0 not run")
     text = page.read_text()
-    assert "The GPU is emulated: this page says nothing of a true one" in text
+    assert text.count("The GPU is emulated: this says nothing of a true one") == 3
     assert "| mlp-adamw-1-dp1 | passed | loss off by " in text and "| mlp-adamw-2-dp2 | passed | the same bits |" in text
+
+
+def test_parts_that_are_not_run_again_keep_their_results(packed, tmp_path):
+    page = tmp_path / "GpuResults.md"
+    run(packed, page, "--part", "train")
+    before = page.read_text()
+    run(packed, page, "--part", "processes")
+    after = page.read_text()
+    assert after.startswith(before.rstrip()) and after.count("## ") == 2 and "## processes" in after
+    assert run(packed, page, "--part", "train", "--seconds", "0").returncode == 1
+    assert page.read_text().count("## ") == 2 and "0 passed, 0 failed, 2 not run" in page.read_text()
 
 
 def test_wrong_losses_fail(packed, tmp_path):
