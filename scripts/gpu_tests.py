@@ -26,6 +26,7 @@ import subprocess
 import sys
 import time
 
+import gpu_functions
 import gpu_speed
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -112,7 +113,8 @@ def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, quick: bool, sp
         for library in needed_libraries(binary):
             shutil.copy(library, folder / "lib")
     shutil.copy(ROOT / "test" / "Unit" / "Runtime" / "TestKernels.ptx", folder / "bin")
-    for script in ("gpu_tests.py", "gpu_speed.py"):
+    gpu_functions.pack(folder / "models", build, models / "functions.onnx")
+    for script in ("gpu_tests.py", "gpu_functions.py", "gpu_speed.py"):
         shutil.copy(HERE / script, folder / script)
     models_to_time = speed_models(quick, folder / "models") if speed else []
     timed = [gpu_speed.pack_model(folder / "models", build, *model) for model in models_to_time]
@@ -308,6 +310,11 @@ def part_sanitizer(machine: Machine, cases: list):
             yield name, code == 0, (summary or [f"exit code {code}: {last_line(said)}"])[-1].strip("= ")
 
 
+def part_functions(machine: Machine, cases: list):
+    """Elementwise functions against Python's in float64, and against the emulated GPU's bits."""
+    yield from gpu_functions.rows(machine, HERE / "bin" / "dtc-run", HERE / "models")
+
+
 def part_speed(machine: Machine, cases: list):
     """Tokens/s against PyTorch's best in the same run, predicted against measured steps, and the bandwidth of kernels against a copy's."""
     models = json.loads((HERE / "cases.json").read_text())["speed"]
@@ -317,8 +324,8 @@ def part_speed(machine: Machine, cases: list):
         yield from gpu_speed.model_rows(machine, HERE / "models", model, gpu_speed.LEAST_BYTES if model["sequence"] > 64 else 4096)
 
 
-PARTS = {"train": part_train, "shared": part_shared, "device": part_device, "processes": part_processes, "sanitizer": part_sanitizer,
-         "speed": part_speed}
+PARTS = {"train": part_train, "shared": part_shared, "device": part_device, "functions": part_functions,
+         "processes": part_processes, "sanitizer": part_sanitizer, "speed": part_speed}
 
 
 def driver_version() -> str:

@@ -36,6 +36,17 @@ def test_a_packed_folder_says_what_passed(packed, tmp_path):
     assert "| mlp-adamw-1-dp1 | passed | loss off by " in text and "| mlp-adamw-2-dp2 | passed | the same bits |" in text
 
 
+def test_functions_are_exact(packed, tmp_path):
+    """An emulated GPU's bits are its own, and a wrong one is found."""
+    done = run(packed, tmp_path / "page.md", "--part", "functions")
+    assert done.returncode == 0 and done.stdout.count("; 16384 of 16384 have the emulated GPU's bits") == 18, done.stdout
+    folder = shutil.copytree(packed, tmp_path / "packed")
+    values = (folder / "models" / "functions.safetensors").read_bytes()
+    (folder / "models" / "functions.safetensors").write_bytes(values[:-4] + bytes([0, 0, 0, 0x3F]))
+    done = run(folder, tmp_path / "page.md", "--part", "functions")
+    assert "functions: tan: passed" in done.stdout and "; 16383 of 16384" in done.stdout
+
+
 def test_parts_that_are_not_run_again_keep_their_results(packed, tmp_path):
     page = tmp_path / "GpuResults.md"
     run(packed, page, "--part", "train")
