@@ -13,6 +13,7 @@ import ctypes
 import json
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -23,7 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 STEPS, WARMUP = 20, 5
 LEAST_BYTES = 64_000_000
 # What issue and literature ask for: of PyTorch's tokens/s, of a copy's bandwidth, and of the measured step.
-LEAST_RATIO, LEAST_BANDWIDTH, MOST_ERROR = 1.0, 0.85, 0.08
+LEAST_RATIO, LEAST_BANDWIDTH, MOST_ERROR, MOST_MEMORY_ERROR = 1.0, 0.85, 0.08, 0.02
 CLUSTER, GPU = "dgx-h100", "H100"
 # Name, dimensions of bench/published/graphs.py, batches. Sequences are as long as the model's.
 MODELS = [
@@ -88,6 +89,7 @@ def pack_model(folder: pathlib.Path, build: pathlib.Path, graph: pathlib.Path, m
         schedule = subprocess.run([str(word) for word in [*command, "--emit", "schedule"]], capture_output=True, text=True, check=True)
         predicted = json.loads(zipfile.ZipFile(path).read("manifest.json")).get("predicted") or {}
         artifacts.append({"batch": batch, "file": path.name, "predicted_s": predicted.get("step_time_s"),
+                          "predicted_bytes": predicted.get("peak_memory_bytes"),
                           "launches": launches_of(schedule.stdout)})
     return model | {"artifacts": artifacts}
 
@@ -223,14 +225,36 @@ def run_torch(machine, folder: pathlib.Path, model: dict) -> tuple[dict, str]:
     return found[-1], ""
 
 
+class MemoryWatch:
+    """What a run takes of the first GPU's memory, its context included, as nvidia-smi sees it."""
+
+    def __enter__(self):
+        query = ["nvidia-smi", "-i", "0", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        self.most = None
+        if shutil.which(query[0]):
+            self.before = int(subprocess.run(query, capture_output=True, text=True, check=True).stdout)
+            self.watch = subprocess.Popen([*query, "-lms", "100"], stdout=subprocess.PIPE, text=True)
+        else:
+            self.watch = None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.watch:
+            self.watch.terminate()
+            seen = [int(line) for line in self.watch.communicate()[0].split() if line.isdigit()]
+            self.most = (max(seen, default=self.before) - self.before) << 20
+
+
 def run_dtc(machine, folder: pathlib.Path, model: dict, artifact: dict) -> tuple[float, str]:
-    """Seconds of a step, or why there are none."""
+    """Seconds of a step, or why there are none. The artifact gets the memory that it took, where that can be seen."""
     log = folder / "speed.jsonl"
     log.unlink(missing_ok=True)
     if machine.is_late():
         return 0, "the part's time was over"
-    code, said = machine.run(HERE / "bin" / "dtc-run", folder / artifact["file"], "--data", folder / f"{model['name']}.bin", "--steps",
-                             STEPS, "--log", log)
+    with MemoryWatch() as memory:
+        code, said = machine.run(HERE / "bin" / "dtc-run", folder / artifact["file"], "--data", folder / f"{model['name']}.bin", "--steps",
+                                 STEPS, "--log", log)
+    artifact["bytes"] = memory.most
     if code:
         return 0, f"exit code {code}: {(said.strip().splitlines() or [''])[-1][:160]}"
     return step_seconds(log), ""
@@ -287,6 +311,10 @@ def model_rows(machine, folder: pathlib.Path, model: dict, least: int):
         is_its = GPU in " ".join(machine.gpus)
         yield (f"{name}: predicted step", judge(abs(error) <= MOST_ERROR, machine) if is_its else None,
                f"{1000 * artifact['predicted_s']:.2f} ms for {CLUSTER}, {100 * error:+.1f} % of the measured {1000 * seconds:.2f} ms")
+    if artifact.get("predicted_bytes") and artifact.get("bytes"):
+        wanted, taken = artifact["predicted_bytes"], artifact["bytes"]
+        yield (f"{name}: predicted memory", judge(abs(wanted / taken - 1) <= MOST_MEMORY_ERROR, machine),
+               f"{wanted / 2**20:.0f} MiB, {100 * (wanted / taken - 1):+.1f} % of the {taken / 2**20:.0f} MiB that the run took")
     yield from bandwidth_rows(machine, folder, model, artifact, least)
 
 

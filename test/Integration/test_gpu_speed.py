@@ -1,9 +1,11 @@
 """The part of gpu_tests.py that times: what it reads of programs and profiles, and a whole run on the emulated GPU."""
 
+import contextlib
 import importlib.util
 import json
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -70,9 +72,10 @@ class StubMachine:
 def rows_on(tmp_path, gpu: str, step: float, torch_tokens: float, monkeypatch):
     """What is said of a model of which a step, a profile and PyTorch's speed are given."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(gpu_speed, "MemoryWatch", lambda: contextlib.nullcontext(types.SimpleNamespace(most=200 << 20)))
     model = {"name": "m", "sequence": 100, "batches": [1, 2, 4], "artifacts": [
         {"batch": 1, "file": "m-1.dtc", "predicted_s": 1.0, "launches": []},
-        {"batch": 2, "file": "m-2.dtc", "predicted_s": 0.5, "launches": [{"kind": "rows", "bytes": 10**8}]},
+        {"batch": 2, "file": "m-2.dtc", "predicted_s": 0.5, "predicted_bytes": 202 << 20, "launches": [{"kind": "rows", "bytes": 10**8}]},
         {"batch": 4, "refused": "dtc: error: it doesn't fit"}]}
 
     def train(command):
@@ -94,6 +97,7 @@ def test_what_is_judged(tmp_path, monkeypatch):
     assert rows["m: batch 4"] == (None, "dtc: error: it doesn't fit")
     assert rows["m: tokens/s"] == (True, "1.05 of PyTorch's 380 (batch 8); dtc 400 (batch 2)")
     assert rows["m: predicted step"][0] is True
+    assert rows["m: predicted memory"] == (True, "202 MiB, +1.0 % of the 200 MiB that the run took")
     assert rows["m: bandwidth of rows"][0] is True and "91 % of a copy's 1100" in rows["m: bandwidth of rows"][1]
     rows = rows_on(tmp_path, "NVIDIA H100", 0.6, 380, monkeypatch)
     assert rows["m: tokens/s"][0] is False and rows["m: predicted step"][0] is False
