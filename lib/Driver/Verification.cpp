@@ -46,20 +46,13 @@ Outcome<Verification> Verification::prepare(const Options &options, Planned &pla
   if (options.train.loss == training::LossKind::CrossEntropy)
     result.step.ignoreIndex = options.train.ignoreIndex;
   result.step.microbatches = planned.batch.numMicrobatches;
-  const bool severalMeshes = !planned.search.plan.degrees.groups.empty(); // a twin has one mesh
+  const bool severalMeshes = !planned.search.plan.degrees.groups.empty();
   if ((isAsked || severalMeshes) && isSmall(planned)) {
     double seconds = interpreter::estimatedSeconds(planned.module(), result.step);
     if (isAsked || seconds <= kMostSeconds) {
       result.global = planned.module().clone();
       return result;
     }
-  }
-  if (severalMeshes) {
-    result.reason = "its stages have meshes of their own, and the step itself is too large";
-    if (isAsked)
-      if (auto refused = result.unproven(result.reason); !refused)
-        return refused.code();
-    return result;
   }
   twin::Twin twin = twin::makeTwin(planned.module(), planned.batch.numMicrobatches);
   result.reason = twin.reason;

@@ -2,6 +2,8 @@
 
 #include "dtc/Dialect/Graph/SlotOps.h"
 
+#include <set>
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -15,23 +17,76 @@ Dimensions::Dims &Dimensions::dimsOf(Value value) {
   return entry->second;
 }
 
-LogicalResult Dimensions::find() {
-  auto meshes = module.getOps<dist::MeshOp>();
-  if (meshes.empty())
-    return module.emitError() << "has no mesh";
-  mesh = dist::toMesh(*meshes.begin());
-  // Passes first: the prologue has the samples of all of them.
+static sharding::Mesh meshOf(ModuleOp module) {
+  return dist::toMesh(*module.getOps<dist::MeshOp>().begin());
+}
+
+/// Axes of one name stay different where meshes have different ones.
+LogicalResult Dimensions::findMeshes() {
+  std::map<std::string, std::set<int64_t>> sizes;
+  for (ModuleOp module : modules) {
+    if (module.getOps<dist::MeshOp>().empty())
+      return module.emitError() << "has no mesh";
+    for (const sharding::MeshAxis &axis : meshOf(module).axes)
+      sizes[axis.name].insert(axis.size);
+  }
+  for (const auto &[name, ofName] : sizes) {
+    std::vector<int64_t> large(ofName.begin(), ofName.end()), small = smallAxes(large);
+    for (size_t i = 0; i < large.size(); ++i)
+      axes[{name, large[i]}] = small[i];
+  }
+  return success();
+}
+
+/// Passes first: the prologue has the samples of all of them.
+static SmallVector<func::FuncOp> functionsOf(ModuleOp module) {
   SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
   llvm::stable_sort(functions, [](func::FuncOp a, func::FuncOp b) {
     return runsPerMicrobatch(a) && !runsPerMicrobatch(b);
   });
-  for (func::FuncOp function : functions)
-    if (failed(visitFunction(function)))
-      return failure();
-  module.walk([&](Operation *op) { tieParts(op); });
-  for (func::FuncOp function : functions)
-    splitBy(function);
+  return functions;
+}
+
+LogicalResult Dimensions::find() {
+  if (failed(findMeshes()))
+    return failure();
+  for (ModuleOp module : modules)
+    for (func::FuncOp function : functionsOf(module))
+      if (failed(visitFunction(function)) || failed(unifyWithFirst(function)))
+        return failure();
+  for (ModuleOp module : modules)
+    for (func::FuncOp function : functionsOf(module))
+      function.walk([&](Operation *op) { tieParts(op); });
+  for (ModuleOp module : modules) {
+    mesh = meshOf(module);
+    for (func::FuncOp function : functionsOf(module))
+      splitBy(function);
+  }
   classes.solve();
+  return success();
+}
+
+/// What an op makes has the dimensions that it has on the first mesh.
+LogicalResult Dimensions::unifyWithFirst(func::FuncOp function) {
+  auto first = modules.front().lookupSymbol<func::FuncOp>(function.getSymName());
+  if (!first || !first.getBody().hasOneBlock())
+    return function.emitError() << "is not a function of the first mesh";
+  if (first == function)
+    return success();
+  auto unify = [&](ValueRange here, ValueRange there) {
+    bool areAlike = here.getTypes() == there.getTypes();
+    for (auto [own, others] : llvm::zip(here, there))
+      for (size_t i = 0; areAlike && i < shapeOf(own).size(); ++i)
+        classes.unify(Dims(dimsOf(others))[i], Dims(dimsOf(own))[i]);
+    return areAlike;
+  };
+  Block &here = function.front(), &there = first.front();
+  if (!unify(here.getArguments(), there.getArguments()) ||
+      here.getOperations().size() != there.getOperations().size())
+    return function.emitError() << "differs from what the first mesh has";
+  for (auto [own, others] : llvm::zip_equal(here, there))
+    if (own.getName() != others.getName() || !unify(own.getResults(), others.getResults()))
+      return own.emitOpError() << "is another op on the first mesh";
   return success();
 }
 
@@ -226,18 +281,13 @@ int64_t Dimensions::offsetInTwin(Value value, size_t dim, int64_t offset) {
 // Shards
 //===----------------------------------------------------------------------===//
 
-/// Its smallest prime factor: what the axis divides stays divisible.
-int64_t Dimensions::axisInTwin(int64_t size) const {
-  for (int64_t factor = 2; factor * factor <= size; ++factor)
-    if (size % factor == 0)
-      return factor;
-  return size;
+int64_t Dimensions::axisInTwin(const sharding::MeshAxis &axis) const {
+  return axes.at({axis.name, axis.size});
 }
 
-SmallVector<SizeClasses::Split> Dimensions::toSplits(const sharding::AxisList &axes) const {
-  return llvm::map_to_vector(axes, [&](sharding::AxisId axis) -> SizeClasses::Split {
-    int64_t size = mesh.axes[axis].size;
-    return {size, axisInTwin(size)};
+SmallVector<SizeClasses::Split> Dimensions::toSplits(const sharding::AxisList &list) const {
+  return llvm::map_to_vector(list, [&](sharding::AxisId axis) -> SizeClasses::Split {
+    return {mesh.axes[axis].size, axisInTwin(mesh.axes[axis])};
   });
 }
 

@@ -1,4 +1,7 @@
-// The classes of all dimensions of a planned module.
+// The classes of all dimensions of a planned module, and of its axes.
+//
+// Where stages have meshes of their own, each of the modules inside has the same ops (@group1, ...,
+// dtc/Stages/Stages.h). What is the same value on two meshes has one shape, which both divide.
 #pragma once
 
 #include "SizeClasses.h"
@@ -11,21 +14,23 @@ namespace dtc::twin {
 
 class Dimensions {
 public:
-  explicit Dimensions(mlir::ModuleOp module) : module(module) {}
+  /// `meshes`: the module, and those inside that have the step on further meshes.
+  explicit Dimensions(llvm::ArrayRef<mlir::ModuleOp> meshes) : modules(meshes) {}
 
   /// Fails with a diagnostic at an op that says nothing of its dimensions.
   mlir::LogicalResult find();
   llvm::SmallVector<int64_t> shapeInTwin(mlir::Value value);
   int64_t offsetInTwin(mlir::Value value, size_t dim, int64_t offset);
-  /// Of an axis of the mesh.
-  int64_t axisInTwin(int64_t size) const;
+  int64_t axisInTwin(const sharding::MeshAxis &axis) const;
   int64_t microbatchesInTwin(int64_t microbatches);
 
 private:
   using Dims = std::vector<Atoms>; ///< of a tensor
 
   Dims &dimsOf(mlir::Value value);
+  mlir::LogicalResult findMeshes();
   mlir::LogicalResult visitFunction(mlir::func::FuncOp function);
+  mlir::LogicalResult unifyWithFirst(mlir::func::FuncOp function);
   mlir::LogicalResult visitOp(mlir::Operation *op);
   void pinCounted(mlir::Operation *op, const sharding::ShardingRule &rule,
                   llvm::ArrayRef<Atoms> factors);
@@ -35,11 +40,12 @@ private:
   void splitBy(mlir::func::FuncOp function);
   void splitValue(mlir::Attribute sharding, mlir::Value value);
   void splitFactors(mlir::Operation *op);
-  llvm::SmallVector<SizeClasses::Split> toSplits(const sharding::AxisList &axes) const;
+  llvm::SmallVector<SizeClasses::Split> toSplits(const sharding::AxisList &list) const;
   Atoms atomsOf(llvm::ArrayRef<sharding::FactorId> factors, llvm::ArrayRef<Atoms> known) const;
 
-  mlir::ModuleOp module;
-  sharding::Mesh mesh;
+  llvm::SmallVector<mlir::ModuleOp> modules;
+  sharding::Mesh mesh;                                     ///< whose shards are looked at
+  std::map<std::pair<std::string, int64_t>, int64_t> axes; ///< by name and size
   SizeClasses classes;
   llvm::DenseMap<mlir::Value, Dims> dims;
   llvm::DenseMap<mlir::Operation *, std::vector<Atoms>> factorsOf; ///< of ops with dist.op

@@ -76,6 +76,37 @@ void SizeClasses::pin(llvm::ArrayRef<Atom> atoms) {
     states[atom].isPinned = true;
 }
 
+static int64_t smallestPrime(int64_t size) {
+  for (int64_t factor = 2; factor * factor <= size; ++factor)
+    if (size % factor == 0)
+      return factor;
+  return size;
+}
+
+/// Without what all of them have in common, but none below 2.
+static std::vector<int64_t> dividedByCommon(llvm::ArrayRef<int64_t> ascending) {
+  int64_t common = 0;
+  for (int64_t size : ascending)
+    common = std::gcd(common, size);
+  while (common > 1 && ascending.front() / common < 2)
+    common /= smallestPrime(common);
+  std::vector<int64_t> result;
+  for (int64_t size : ascending)
+    result.push_back(size / common);
+  return result;
+}
+
+std::vector<int64_t> smallAxes(llvm::ArrayRef<int64_t> ascending) {
+  std::vector<int64_t> result;
+  for (size_t i = 0; i < ascending.size(); ++i) {
+    int64_t before = i > 0 ? ascending[i - 1] : 1;
+    if (ascending[i] % before != 0)
+      return dividedByCommon(ascending);
+    result.push_back((i > 0 ? result.back() : 1) * smallestPrime(ascending[i] / before));
+  }
+  return result;
+}
+
 //===----------------------------------------------------------------------===//
 // How they are scaled
 //===----------------------------------------------------------------------===//

@@ -64,4 +64,9 @@ private:
   std::vector<State> states;
 };
 
+/// Sizes of axes that are as different as these, ascending ones: what they divide, those of the
+/// twin divide, and where one divides the next, it does so there. One size becomes its smallest
+/// prime factor; 4, 16 and 32 become 2, 4 and 8; 48 and 64 become 3 and 4.
+std::vector<int64_t> smallAxes(llvm::ArrayRef<int64_t> ascending);
+
 } // namespace dtc::twin

@@ -13,37 +13,55 @@ namespace {
 /// Gives a copy of a planned module its small shapes.
 class Shrinker {
 public:
-  explicit Shrinker(ModuleOp module) : module(module), dimensions(module) {}
+  explicit Shrinker(ModuleOp module)
+      : module(module), modules(onMeshes(module)), dimensions(modules) {}
 
   LogicalResult run() {
     if (failed(dimensions.find()))
       return failure();
     noteRules();
-    for (auto function : module.getOps<func::FuncOp>())
-      if (failed(retype(function)))
-        return failure();
-    for (auto parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>()))
-      parameter.erase(); // they have shapes of files
-    shrinkMesh();
-    for (auto function : module.getOps<func::FuncOp>())
-      annotateIndexLimits(function);
+    for (ModuleOp onMesh : modules) {
+      for (auto function : onMesh.getOps<func::FuncOp>())
+        if (failed(retype(function)))
+          return failure();
+      for (auto parameter : llvm::make_early_inc_range(onMesh.getOps<ParameterOp>()))
+        parameter.erase(); // they have shapes of files
+    }
+    shrinkMeshes();
+    for (ModuleOp onMesh : modules)
+      for (auto function : onMesh.getOps<func::FuncOp>())
+        annotateIndexLimits(function);
     return failed(verify(module)) ? failure() : compareRules();
   }
 
-  std::string describeMesh() {
+  std::string describeMeshes() {
     std::string text;
-    for (const sharding::MeshAxis &axis : dist::toMesh(meshOp()).axes)
-      text += (text.empty() ? "" : " ") + axis.name + "=" + std::to_string(axis.size);
-    auto devices = meshOp()->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
-    DenseSet<Attribute> ranks;
-    if (devices)
-      ranks.insert_range(devices);
-    return ranks.empty() ? text : text + " pp=" + std::to_string(ranks.size());
+    for (ModuleOp onMesh : modules)
+      text += (text.empty() ? "" : " and ") + describe(meshOf(onMesh));
+    return text;
   }
   int64_t microbatches(int64_t before) { return dimensions.microbatchesInTwin(before); }
 
 private:
-  dist::MeshOp meshOp() { return *module.getOps<dist::MeshOp>().begin(); }
+  static SmallVector<ModuleOp> onMeshes(ModuleOp module) {
+    SmallVector<ModuleOp> result = {module};
+    llvm::append_range(result, module.getOps<ModuleOp>());
+    return result;
+  }
+
+  static dist::MeshOp meshOf(ModuleOp onMesh) { return *onMesh.getOps<dist::MeshOp>().begin(); }
+
+  static std::string describe(dist::MeshOp mesh) {
+    std::string text;
+    for (const sharding::MeshAxis &axis : dist::toMesh(mesh).axes)
+      text += (text.empty() ? "" : " ") + axis.name + "=" + std::to_string(axis.size);
+    DenseSet<Attribute> ranks;
+    if (auto devices = mesh->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices))
+      for (Attribute stage : devices)
+        if (!cast<DenseI64ArrayAttr>(stage).empty())
+          ranks.insert(stage);
+    return ranks.empty() ? text : text + " pp=" + std::to_string(ranks.size());
+  }
 
   LogicalResult retype(func::FuncOp function) {
     for (BlockArgument argument : function.getArguments())
@@ -111,26 +129,39 @@ private:
     return success();
   }
 
-  /// Devices are numbered anew, rank by rank of the pipeline.
-  void shrinkMesh() {
-    dist::MeshOp op = meshOp();
-    Builder builder(op.getContext());
-    SmallVector<int64_t> sizes;
-    for (int64_t size : op.getSizes())
-      sizes.push_back(dimensions.axisInTwin(size));
-    op.setSizes(sizes);
-    auto devices = op->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
+  void shrinkMeshes() {
+    int64_t next = 0; // device
+    for (ModuleOp onMesh : modules) {
+      dist::MeshOp mesh = meshOf(onMesh);
+      mesh.setSizes(llvm::map_to_vector(
+          dist::toMesh(mesh).axes, [&](const auto &axis) { return dimensions.axisInTwin(axis); }));
+      next = numberDevices(mesh, next);
+    }
+  }
+
+  /// Anew, rank by rank of the pipeline, from `next` on. Returns the one behind the last.
+  static int64_t numberDevices(dist::MeshOp mesh, int64_t next) {
+    auto devices = mesh->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);
     if (!devices)
-      return;
-    int64_t size = dist::toMesh(op).devices();
-    DenseMap<Attribute, int64_t> ranks;
+      return next;
+    const int64_t size = dist::toMesh(mesh).devices();
+    Builder builder(mesh.getContext());
+    DenseMap<Attribute, Attribute> ranks;
     SmallVector<Attribute> stages;
     for (Attribute stage : devices) {
-      int64_t rank = ranks.try_emplace(stage, ranks.size()).first->second;
-      stages.push_back(builder.getDenseI64ArrayAttr(
-          llvm::to_vector(llvm::seq<int64_t>(rank * size, (rank + 1) * size))));
+      if (cast<DenseI64ArrayAttr>(stage).empty()) { // of another mesh
+        stages.push_back(stage);
+        continue;
+      }
+      Attribute &rank = ranks[stage];
+      if (!rank) {
+        rank = builder.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq<int64_t>(next, next + size)));
+        next += size;
+      }
+      stages.push_back(rank);
     }
-    op->setAttr(dist::DistDialect::kDevices, builder.getArrayAttr(stages));
+    mesh->setAttr(dist::DistDialect::kDevices, builder.getArrayAttr(stages));
+    return next;
   }
 
   /// A rule without its sizes: what an op's dist.op counts on.
@@ -157,6 +188,7 @@ private:
   }
 
   ModuleOp module;
+  SmallVector<ModuleOp> modules; ///< this one, and those inside with the step on other meshes
   Dimensions dimensions;
   std::vector<std::pair<Operation *, std::string>> rules;
 };
@@ -183,7 +215,7 @@ Twin makeTwin(ModuleOp planned, int64_t microbatches) {
   if (failed(shrinker.run()))
     return twin;
   twin.reason.clear();
-  twin.mesh = shrinker.describeMesh();
+  twin.mesh = shrinker.describeMeshes();
   twin.microbatches = shrinker.microbatches(microbatches);
   twin.shrinkage = argumentBytes(*copy) / std::max(1.0, argumentBytes(planned));
   twin.module = std::move(copy);

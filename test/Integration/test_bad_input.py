@@ -178,6 +178,18 @@ def test_a_ring_that_no_keys_go_round_is_refused(tmp_path, model):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("model,plan,message", [
+    ("llama", "cp=4,cp_by=heads", "cp can't divide the heads of dtc.attention (node_scaled_dot_product_attention), of which there are 2 x 2"),
+    ("resnet_tiny", "cp=2,cp_by=heads", "nothing carries a sequence")])
+@pytest.mark.parametrize("command", ["plan", "compile"])
+def test_heads_that_ranks_cannot_share_are_refused(tmp_path, command, model, plan, message):
+    """Four ranks, and two heads of keys with two of queries each: keys aren't gathered instead."""
+    arguments = [MODELS / f"{model}.onnx", "--devices", plan[3], "--loss", "cross_entropy", "--plan", plan]
+    written = ["-o", "m.dtc"] if command == "compile" else []
+    refused(call("dtc", command, *arguments, *written, cwd=tmp_path), 4, message)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("number,name", [(11, "f64")])
 def test_element_types_without_products(tmp_path, number, name):
     """oneDNN doesn't multiply it: refused at the node, before anything is planned, in one line without the IR."""

@@ -122,13 +122,6 @@ def test_a_ring_holds_parts_alone(tmp_path):
     check_prediction(*flags, "cp=4,cp_by=ring")
 
 
-def test_heads_that_cannot_be_exchanged_are_gathered():
-    """Four ranks, and two heads of keys with two of queries each."""
-    program = check_call("dtc", "compile", MODELS / "llama.onnx", "--devices", 4, *FLAGS, "--plan", "cp=4,cp_by=heads",
-                         "--emit", "partition").out
-    assert "dist.all_to_all" not in program and "dist.all_gather" in program
-
-
 def test_attention_with_a_bias_gathers_beside_a_ring():
     program = check_call("dtc", "compile", MODELS / "t5.onnx", "--devices", 2, *FLAGS, "--plan", "cp=2,dp=1,cp_by=ring",
                          "--emit", "partition").out

@@ -14,6 +14,7 @@ import pytest
 
 from conftest import BIN, MODELS, check_call, reference
 from test_grid import combinations
+from test_stage_groups import plan_file
 
 MUTANTS = BIN.parent / "test" / "Unit" / "verify-mutants"
 BATCH = 8
@@ -44,21 +45,32 @@ def with_microbatches(devices: int, plan: str) -> tuple[str, int]:
     return plan, BATCH // (ranks * degree(plan, "micro_batch"))
 
 
-@pytest.mark.parametrize("model,recipe,devices,plan", cases())
-def test_faults_are_found(model, recipe, devices, plan, tmp_path):
-    planned = tmp_path / "planned.mlir"
-    plan, calls = with_microbatches(devices, plan)
+def planted(tmp_path, model, recipe, devices, plan, calls, splits=False) -> set[str]:
+    """The kinds of faults that are planted into the twin of a plan, all of which must be found."""
+    path = tmp_path / "planned.mlir"
     check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", *reference(model, recipe)["flags"],
                "--devices", devices, "--plan", plan, "--global-batch", BATCH,
-               "--emit", "plan", "-o", planned)
+               "--emit", "plan", "-o", path)
     most = os.environ.get("DTC_MUTANTS", "3")
-    done = subprocess.run([MUTANTS, most, str(calls), str(int("schedule=zb" in plan)), planned],
-                          capture_output=True, text=True, timeout=600)
+    done = subprocess.run([MUTANTS, most, str(calls), str(int(splits)), path], capture_output=True, text=True, timeout=600)
     result = json.loads(done.stdout)
     assert result["wrong"] == ""
     assert result["missed"] == []
     assert done.returncode == 0
-    kinds = set(result["planted"])
+    return set(result["planted"])
+
+
+@pytest.mark.parametrize("model,recipe,devices,plan", cases())
+def test_faults_are_found(model, recipe, devices, plan, tmp_path):
+    plan, calls = with_microbatches(devices, plan)
+    kinds = planted(tmp_path, model, recipe, devices, plan, calls, "schedule=zb" in plan)
     assert ALWAYS <= kinds | {"missing scale"} and len(kinds) >= 9, kinds
     if "pp=" in plan and model == "gpt2":
         assert {"tied weight counted twice", "unsummed tied weight", "swapped activation"} <= kinds
+
+
+def test_faults_between_meshes_are_found(tmp_path):
+    """Rows of two ranks go to columns of two, and the tied weight's terms are summed between them."""
+    plan, devices = plan_file(tmp_path, [(1, 2, 1, 2), (1, 1, 2, 4)], zero=1)
+    kinds = planted(tmp_path, "gpt2", "clip", devices, plan, calls=2)
+    assert {"tied weight counted twice", "unsummed tied weight", "swapped activation"} <= kinds, kinds

@@ -8,6 +8,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file
 
+import llama_graph
 from conftest import BIN, MODELS, check_call, compare_steps, reference
 
 EMULATOR = BIN.parent / "lib" / "gpu-emulator"
@@ -79,6 +80,18 @@ def test_processes_give_the_bits_of_threads(tmp_path):
         weights.append(tmp_path / f"w{len(flags)}.safetensors")
         check_call("dtc-run", artifact, "--data", MODELS / "llama.data.safetensors", "--steps", 3, "--save-weights", weights[-1], *flags)
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+@pytest.mark.parametrize("groups,settings,meshes", [
+    ([(1, 4, 2, 1), (1, 2, 2, 2)], {"zero": 3}, "dp=4 tp=2 pp=1 and dp=2 tp=2 pp=1"),
+    ([(1, 2, 1, 2), (2, 1, 2, 4)], {"recompute": "full"}, "dp=2 pp=1 and tp=2 pp=2")])
+def test_large_plans_are_verified_on_a_twin(tmp_path, groups, settings, meshes):
+    """With 4,096 tokens scores alone are a billion."""
+    plan, devices = plan_file(tmp_path, groups, **settings)
+    model = llama_graph.write(tmp_path / "model.onnx", llama_graph.Llama(3, 64, 4, 4, 128, 256, 4096))
+    outcome = check_call("dtc", "compile", model, "--loss", "cross_entropy", "--devices", devices, "--plan", plan,
+                         "--global-batch", 8, "--verify", "--emit", "partition", "-o", tmp_path / "o.mlir")
+    assert f"on {devices} ranks" in outcome.err and outcome.err.strip().endswith(f", on a twin of small dimensions with {meshes}")
 
 
 def test_gpus_train_too(trainer, tmp_path, monkeypatch):

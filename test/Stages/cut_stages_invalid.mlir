@@ -62,3 +62,23 @@ module {
   func.func @prologue() attributes {dtc.runs = #dtc.runs<step>} { return }
   func.func @loss_and_grads() attributes {dtc.runs = #dtc.runs<microbatch, forward|backward>} { return }
 }
+
+// -----
+
+// expected-error @below {{no mesh is that of stage 1}}
+module {
+  dist.mesh @mesh ["dp" = 1] {dist.devices = [array<i64: 0>, array<i64>, array<i64>]}
+  module @group1 {
+    dist.mesh @mesh ["dp" = 2] {dist.devices = [array<i64>, array<i64>, array<i64: 1, 2>]}
+  }
+}
+
+// -----
+
+module {
+  dist.mesh @mesh ["dp" = 1] {dist.devices = [array<i64: 0>, array<i64>]}
+  // expected-error @below {{has a mesh that doesn't say which of the stages it is of: 2}}
+  module @group1 {
+    dist.mesh @mesh ["dp" = 2] {dist.devices = [array<i64: 1, 2>]}
+  }
+}

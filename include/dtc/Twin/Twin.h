@@ -9,7 +9,8 @@
 // Dimensions that ops tie together are one class, found by the ops' sharding rules, and are scaled
 // alike. A class keeps a few elements a rank, so that what is split stays split. It keeps its size
 // where something counts in it: windows of convolutions, experts, tables that are not looked up by
-// an input. An axis becomes its smallest prime factor.
+// an input. An axis becomes its smallest prime factor. Where stages have meshes of their own, axes
+// of one name that differ go on to differ: dp=4 and dp=16 become dp=2 and dp=4.
 //
 // What the twin proves is the partitioned program's structure: every sum, gather and message that a
 // plan needs. It says nothing of offsets that depend on true sizes; those the replay checks.
@@ -25,7 +26,7 @@ namespace dtc::twin {
 struct Twin {
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< null: `reason` says why there is none
   std::string reason;
-  std::string mesh;         ///< "dp=2 tp=2"
+  std::string mesh;         ///< "dp=2 tp=2", "dp=2 pp=1 and tp=2 pp=2"
   int64_t microbatches = 1; ///< of its step
   double shrinkage = 1;     ///< bytes of all its arguments over those of the plan's
 };

@@ -3,7 +3,7 @@
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Trains.h"
-#include "dtc/Plan/Shard/Choices.h"
+#include "dtc/Plan/Shard/ContextExchange.h"
 #include "dtc/Plan/Solve/StageCuts.h"
 
 #include <algorithm>
@@ -80,11 +80,7 @@ std::string Enumeration::whyNoContext(int64_t cp) const {
     return "";
   if (!splits)
     return "nothing carries a sequence that could be split: cp=" + std::to_string(cp);
-  bool isRing = spec.contextExchange == ContextExchange::Ring;
-  return isRing && std::ranges::none_of(problem.ops, mayGoRound)
-             ? "no attention can pass its keys on, for a bias or a causal mask that doesn't begin "
-               "with the keys: cp_by=ring"
-             : "";
+  return whyNoExchange(problem, facts, spec.contextExchange.value_or(ContextExchange::Keys), cp);
 }
 
 std::string Enumeration::whyNoExperts(int64_t ep) const {

@@ -28,6 +28,7 @@ struct SearchRound {
 };
 
 void searchCandidates(SearchState &state, const SearchRound &round);
+void searchContextExchange(SearchState &state, const SearchRound &round);
 void searchSmallerShardings(SearchState &state, const SearchRound &round);
 void searchOffloaded(SearchState &state, const SearchRound &round);
 
@@ -37,6 +38,7 @@ struct Strategy {
 };
 inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::Candidates, searchCandidates},
+    {SearchStrategy::Candidates, searchContextExchange}, // left out by a pin: cp_by=keys
     {SearchStrategy::SmallerShardings, searchSmallerShardings},
     {SearchStrategy::Offloaded, searchOffloaded},
 };

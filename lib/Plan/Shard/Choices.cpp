@@ -2,6 +2,8 @@
 
 #include "Derivation.h"
 
+#include "dtc/Plan/Shard/ContextExchange.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -195,14 +197,13 @@ static bool maySplitExperts(const Op &op, FactorId factor) {
                          op.rule->factors[factor].kind == FactorKind::Reduction);
 }
 
-/// Attention whose heads are split over cp, behind tp: those of keys or, where these are too few,
-/// the queries of each. None where heads can't be divided so.
+/// Attention whose heads are split over cp, behind tp. None where heads can't be divided so.
 std::vector<Choices::Assignment> Choices::acrossHeads(const OpBundle &bundle) const {
   OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
   std::vector<Assignment> result, all;
-  if (contextExchange != ContextExchange::Heads || op.kind != OpKind::Attention ||
-      facts.isStatic[id] || op.rule->operands[0].size() != 4)
+  if (contextExchange != ContextExchange::Heads || facts.isStatic[id] ||
+      !mayExchangeHeads(op, mesh.size(sequenceAxes)))
     return result;
   assignTensor(bundle, {base(id, Across::Heads), {}}, all);
   for (const Assignment &assignment : all)

@@ -83,4 +83,13 @@ TEST(SizeClassesTest, AnAxisAcrossFactorsPins) {
   EXPECT_EQ(classes.sizeInTwin(list), 6 * 64);
 }
 
+TEST(SizeClassesTest, AxesThatDifferGoOnToDiffer) {
+  using Sizes = std::vector<int64_t>;
+  EXPECT_EQ(smallAxes(Sizes{9}), Sizes{3});
+  EXPECT_EQ(smallAxes(Sizes{1, 8}), (Sizes{1, 2}));
+  EXPECT_EQ(smallAxes(Sizes{4, 16, 32}), (Sizes{2, 4, 8}));
+  EXPECT_EQ(smallAxes(Sizes{48, 64}), (Sizes{3, 4}));
+  EXPECT_EQ(smallAxes(Sizes{4, 6}), (Sizes{2, 3}));
+}
+
 } // namespace

@@ -220,6 +220,33 @@ TEST(PlanSearch, ARingPassesOnWhatIsOtherwiseGathered) {
             best(problem, 16, rest + "cp_by=keys").predicted.memory.activations);
 }
 
+TEST(PlanSearch, WeighsWhatRanksOfASequenceExchange) {
+  TransformerSize size{4, 4096, 32, 65536, 4, 32000};
+  Problem problem = transformer(size);
+  const std::string rest = "dp=2,tp=1,cp=8,pp=1,ep=1,zero=3";
+  SearchResult keys = best(problem, 16, rest + ",cp_by=keys"),
+               ring = best(problem, 16, rest + ",cp_by=ring"), chosen = best(problem, 16, rest);
+  // 32 heads are exchanged for less than gathering their keys takes.
+  EXPECT_EQ(chosen.plan.degrees.contextExchange, ContextExchange::Heads);
+  EXPECT_LT(chosen.predicted.stepSeconds, keys.predicted.stepSeconds);
+  EXPECT_LE(chosen.predicted.stepSeconds, ring.predicted.stepSeconds);
+}
+
+TEST(PlanSearch, KeysGoRoundWhereNothingElseFits) {
+  // Eight ranks can't exchange four heads.
+  Problem problem = transformer({4, 4096, 4, 65536, 4, 32000});
+  const std::string rest = "dp=2,tp=1,cp=8,pp=1,ep=1,zero=3,recompute=full,offload=none";
+  auto bytes = [&](const std::string &spec) {
+    return double(best(problem, 16, spec).predicted.memory.total());
+  };
+  Cluster on = cluster("dgx-h100");
+  on.device.memoryBytes = (bytes(rest + ",cp_by=keys") + bytes(rest + ",cp_by=ring")) / 2;
+  SearchOptions gathering = optionsOf(16, rest + ",cp_by=keys");
+  gathering.findClosest = gathering.adviseOtherwise = false;
+  EXPECT_FALSE(search(problem, on, gathering));
+  EXPECT_EQ(best(problem, 16, rest, on).plan.degrees.contextExchange, ContextExchange::Ring);
+}
+
 TEST(PlanSearch, RefusesToSplitASequenceThatIsNotThere) {
   ProblemBuilder builder;
   ValueId x = builder.argument(ValueKind::Input, {16, 128, 512});

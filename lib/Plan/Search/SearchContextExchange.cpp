@@ -1,0 +1,96 @@
+// What ranks of cp exchange for attention: heads, or keys that go round, instead of gathered keys.
+//
+// All candidates gather keys. Heads send less where there are enough of them, and a ring holds
+// least. Solving shardings for all three would take three times as long for each candidate with
+// cp. So only the fastest plan of each cp is tried with the other two, and where nothing fits,
+// those candidates that hold least. What is better there is tried for all candidates of this cp.
+#include "Strategies.h"
+
+#include "dtc/Plan/Shard/ContextExchange.h"
+
+#include <algorithm>
+#include <set>
+
+namespace dtc::plan {
+
+namespace {
+
+class ExchangeSearch {
+public:
+  ExchangeSearch(SearchState &state, const SearchRound &round)
+      : state(state), offload(round.offload), attempt(attemptWith(round.shardings)) {
+    attempt.limit = beatsBest;
+  }
+
+  void run() {
+    for (const Degrees &degrees : state.found.empty() ? holdingLeast() : fastest())
+      for (ContextExchange exchange : {ContextExchange::Heads, ContextExchange::Ring})
+        if (whyNoExchange(state.problem, state.facts, exchange, degrees.cp).empty() &&
+            isBetter(degrees, exchange))
+          tryAll(degrees.cp, exchange);
+  }
+
+private:
+  /// Of those worth telling, the fastest of each cp.
+  std::vector<Degrees> fastest() const {
+    std::vector<Degrees> result;
+    std::set<int64_t> known = {1};
+    for (const Estimate *estimate : bestRunnersUp(state))
+      if (known.insert(estimate->degrees.cp).second)
+        result.push_back(estimate->degrees);
+    return result;
+  }
+
+  /// Of each cp the one that splits the model most, with the fewest samples.
+  std::vector<Degrees> holdingLeast() const {
+    std::map<int64_t, Degrees> best;
+    auto isSmaller = [](const Degrees &a, const Degrees &b) {
+      return a.microBatch * b.tp * b.pp < b.microBatch * a.tp * a.pp;
+    };
+    for (const Candidate &candidate : state.candidates) {
+      const Degrees &degrees = candidate.degrees;
+      auto [known, isNew] = best.try_emplace(degrees.cp, degrees);
+      if (!isNew && isSmaller(degrees, known->second))
+        known->second = degrees;
+    }
+    best.erase(1);
+    std::vector<Degrees> result;
+    for (const auto &[cp, degrees] : best)
+      result.push_back(degrees);
+    return result;
+  }
+
+  bool isBetter(Degrees degrees, ContextExchange exchange) {
+    const double before = beatsBest(state);
+    degrees.contextExchange = exchange;
+    degrees.offload = offload;
+    tryCandidate(state, degrees, attempt);
+    return beatsBest(state) < before;
+  }
+
+  void tryAll(int64_t cp, ContextExchange exchange) {
+    for (const Candidate &candidate : state.candidates) {
+      if (candidate.floor > worthTelling(state))
+        return;
+      Degrees degrees = candidate.degrees;
+      degrees.contextExchange = exchange;
+      degrees.offload = offload;
+      if (degrees.cp == cp)
+        tryCandidate(state, degrees, attempt);
+    }
+  }
+
+  SearchState &state;
+  const Offload offload;
+  Attempt attempt;
+};
+
+} // namespace
+
+void searchContextExchange(SearchState &state, const SearchRound &round) {
+  if (state.spec.contextExchange || isPinned(state.spec) || state.options.abilities.hasLimits())
+    return;
+  ExchangeSearch(state, round).run();
+}
+
+} // namespace dtc::plan
