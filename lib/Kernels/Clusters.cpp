@@ -47,6 +47,14 @@ static bool goesAlone(Operation *op) { return isa<graph::PickOp>(op); }
 /// Between float types: half precision has one around every operation.
 static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
 
+/// A sum of its own that nothing reads but rounded, which is how it is stored then.
+static bool roundsReduction(Operation *op) {
+  Value sum = isa<arith::TruncFOp>(op) ? op->getOperand(0) : Value();
+  while (sum && sum.hasOneUse() && sum.getDefiningOp<graph::ReshapeOp>())
+    sum = sum.getDefiningOp()->getOperand(0);
+  return sum && sum.hasOneUse() && elementsOf(op) > 1 && sum.getDefiningOp<graph::ReduceOp>();
+}
+
 /// A sum over parameters, which must not become one kernel with all of their shapes.
 static bool isSumOfScalars(Operation *op) {
   return isa<graph::SumOp>(op) && op->getNumOperands() > kFewTerms && elementsOf(op) == 1;
@@ -107,7 +115,7 @@ void Clustering::findRequired() {
 }
 
 bool Clustering::isCheapElementwise(Operation *op) {
-  if (!graph::isElementwise(op) || isRequired(op->getResult(0)))
+  if (!graph::isElementwise(op) || isRequired(op->getResult(0)) || roundsReduction(op))
     return false;
   bool scalar = elementsOf(op) == 1;
   const size_t mostLeaves = scalar ? 3 : 1;
@@ -276,7 +284,9 @@ void Clustering::assign(Operation *op) {
     return;
   int number = uses.empty() ? -1 : clusterOf.lookup(uses.front().user);
   auto isOther = [&](const Use &use) { return clusterOf.lookup(use.user) != number; };
-  if (stored || llvm::any_of(uses, isOther) || !canJoin(op, number, uses)) {
+  bool isMoved = llvm::any_of(uses, [](const Use &use) { return use.way > Way::Rows; });
+  if (stored || llvm::any_of(uses, isOther) || !canJoin(op, number, uses) ||
+      (isMoved && roundsReduction(op))) {
     newCluster(op);
     return;
   }

@@ -64,6 +64,14 @@ static void narrowConvolutions(func::FuncOp func) {
   });
 }
 
+/// What others read, too, stays in fp16 between them: without a barrier one copy in f32 would serve
+/// the forward and the backward pass, and be kept from one to the other.
+static Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
+  return isShared
+             ? graph::BarrierOp::create(builder, value.getLoc(), value.getType(), value).getResult()
+             : value;
+}
+
 /// Products and convolutions of fp16 that no library computes as they are become those of f32,
 /// rounded to what they were.
 static void widenLibraryCalls(func::FuncOp func, const target::Target &target) {
@@ -73,16 +81,19 @@ static void widenLibraryCalls(func::FuncOp func, const target::Target &target) {
       return;
     OpBuilder builder(op);
     graph::TensorBuilder b(builder, op->getLoc());
-    for (OpOperand &operand : op->getOpOperands())
-      operand.set(b.convert(operand.get(), builder.getF32Type()));
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value narrow = keptNarrow(builder, operand.get(), !operand.get().hasOneUse());
+      operand.set(b.convert(narrow, builder.getF32Type()));
+    }
     Value result = op->getResult(0);
     auto type = cast<RankedTensorType>(result.getType());
     if (!type.getElementType().isF16())
       return;
+    bool isShared = !result.hasOneUse();
     result.setType(type.clone(builder.getF32Type()));
     builder.setInsertionPointAfter(op);
     Value rounded = b.convert(result, type.getElementType());
-    result.replaceAllUsesExcept(rounded, rounded.getDefiningOp());
+    result.replaceAllUsesExcept(keptNarrow(builder, rounded, isShared), rounded.getDefiningOp());
   });
 }
 

@@ -1,11 +1,11 @@
 // Every rank makes its calls in order; what a call starts and waits for.
 #include "dtc/Simulate/Simulate.h"
 
-#include "MessageBoxes.h"
 #include "Passes.h"
 #include "Streams.h"
 
 #include "dtc/Schedule/ForwardPasses.h"
+#include "dtc/Schedule/Messages.h"
 
 #include <algorithm>
 #include <deque>
@@ -70,10 +70,6 @@ private:
     return pass == Pass::Forward ? stage > 0
                                  : pass != Pass::WeightGrad && stage + 1 < schedule.shape.stages();
   }
-  bool sendsMessage(int64_t stage, Pass pass) const {
-    return pass == Pass::Forward ? stage + 1 < schedule.shape.stages()
-                                 : pass != Pass::WeightGrad && stage > 0;
-  }
 
   void proceed(int32_t rank);
   bool hasRoom(int32_t rank) const;
@@ -91,6 +87,7 @@ private:
   void addBytes(int32_t rank, double bytes);
   void record(EventKind kind, int32_t rank, int32_t chunk, int32_t microbatch, double begin,
               int32_t peer = -1);
+  void placeMemory();
   Timeline finish();
 
   const Schedule &schedule;
@@ -104,7 +101,6 @@ private:
   /// (activations) and from the one after (gradients).
   std::vector<Message> activations, gradients;
   std::vector<Transfer> transfers; ///< by activity
-  MessageBoxes boxes;
   int64_t ready = 0;               ///< ranks that could update
 };
 
@@ -114,7 +110,7 @@ Simulator::Simulator(const Schedule &schedule, const Costs &costs, const Options
     : schedule(schedule), costs(costs), trains(schedule::trains(schedule)), options(options),
       streams(schedule.shape.ranks, costs.slowdown), ranks(schedule.shape.ranks),
       activations(schedule.shape.stages() * schedule.shape.microbatches),
-      gradients(activations.size()), boxes(schedule) {
+      gradients(activations.size()) {
   timeline.ranks.resize(ranks.size());
   for (RankState &rank : ranks)
     rank.gradientsLeft.assign(schedule.shape.chunks, schedule.shape.microbatches);
@@ -243,8 +239,6 @@ void Simulator::startCall(int32_t rank) {
     const Boundary &boundary = costs.boundaries[forward ? index - 1 : index];
     addBytes(rank, -(forward ? boundary.forwardBytes : boundary.backwardBytes));
   }
-  if (sendsMessage(index, made.pass) && !schedule.placement.staysAfter(forward ? index : index - 1))
-    boxes.add(index, MessageBoxes::outbox(forward));
   line.exposedSeconds += free - state.freeSince;
   state.inCall = true;
   state.callBegin = now;
@@ -270,11 +264,8 @@ void Simulator::send(int32_t rank, const Call &made, bool forward) {
   result.sent = streams.now();
   auto peer = int32_t(schedule.placement.rank(to));
   addBytes(peer, bytes);
-  boxes.add(to, MessageBoxes::inbox(forward));
   if (peer == rank || (bytes == 0 && boundary.latency == 0)) {
     result.arrived = result.sent;
-    if (peer != rank)
-      boxes.remove(from, MessageBoxes::outbox(forward));
     proceed(peer);
     return;
   }
@@ -294,7 +285,6 @@ void Simulator::finishTransfer(ActivityId id) {
   record(done.forward ? EventKind::SendForward : EventKind::SendBackward, done.from, done.chunk,
          done.microbatch, streams.begin(id), done.to);
   streams.forget(id);
-  boxes.remove(from, MessageBoxes::outbox(done.forward));
   addBytes(done.from, -(done.forward ? boundary.forwardBytes : boundary.backwardBytes));
   message(done.forward, to, done.microbatch).arrived = streams.now();
   if (costs.blockingSends) {
@@ -330,9 +320,6 @@ void Simulator::finishCall(int32_t rank) {
     addBytes(rank, -stage.weightGradTransient - stage.keptBytes);
     break;
   }
-  int64_t index = schedule.stage(rank, made.chunk);
-  if (needsMessage(index, made.pass))
-    boxes.remove(index, MessageBoxes::inbox(made.pass == Pass::Forward));
   state.inCall = false;
   state.freeSince = state.sentUntil = streams.now();
   ++state.next;
@@ -393,6 +380,27 @@ void Simulator::finishCompute(int32_t rank) {
   proceed(rank);
 }
 
+/// A message lies in an outbox of the chunk that makes it until it is sent, and in an inbox of the
+/// chunk that needs it until that call is over. Programs have as many as even times ask for.
+void Simulator::placeMemory() {
+  schedule::Communication made =
+      schedule::communicationOf(schedule, schedule::evenTimes(schedule.shape));
+  for (int64_t rank = 0; rank < schedule.shape.ranks; ++rank) {
+    double messages = 0;
+    for (int64_t chunk = 0; chunk < schedule.shape.chunks; ++chunk) {
+      int64_t stage = schedule.stage(rank, chunk);
+      const schedule::Boxes &boxes = made.boxes[rank][chunk];
+      if (stage > 0)
+        messages += boxes.forwardIn * costs.boundaries[stage - 1].forwardBytes +
+                    boxes.backwardOut * costs.boundaries[stage - 1].backwardBytes;
+      if (stage + 1 < schedule.shape.stages())
+        messages += boxes.forwardOut * costs.boundaries[stage].forwardBytes +
+                    boxes.backwardIn * costs.boundaries[stage].backwardBytes;
+    }
+    timeline.ranks[rank].peakBytes = placedBytes(schedule, costs, rank, messages);
+  }
+}
+
 Timeline Simulator::finish() {
   for (int32_t rank = 0; rank < schedule.shape.ranks; ++rank)
     if (ranks[rank].phase != RankState::Done) {
@@ -403,8 +411,8 @@ Timeline Simulator::finish() {
       return failed;
     }
   timeline.stepSeconds = streams.now();
-  for (int64_t rank = 0; isPlaced(schedule, costs) && rank < schedule.shape.ranks; ++rank)
-    timeline.ranks[rank].peakBytes = placedBytes(schedule, costs, rank, boxes.bytes(costs, rank));
+  if (isPlaced(schedule, costs))
+    placeMemory();
   double idle = 0;
   for (RankTimeline &line : timeline.ranks) {
     line.idleSeconds =

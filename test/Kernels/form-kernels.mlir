@@ -16,6 +16,21 @@ func.func @bias_gelu(%x: tensor<32x16xf32>, %w: tensor<16x64xf32>, %b: tensor<64
 
 // -----
 
+// A sum is stored as it is rounded, also where parts of it are read.
+// CHECK-LABEL: func @rounded
+// CHECK: %[[S:.*]] = exec.launch @rows_{{[0-9]+}}(%arg0) {{.*}} -> tensor<64x128xbf16>
+// CHECK: exec.launch {{.*}}(%[[S]])
+func.func @rounded(%x: tensor<64x128x32xf32>) -> tensor<64x64xbf16> {
+  %0 = dtc.reduce sum %x [2] : tensor<64x128x32xf32> -> tensor<64x128xf32>
+  %1 = arith.truncf %0 : tensor<64x128xf32> to tensor<64x128xbf16>
+  %2 = dtc.slice %1 offsets [0, 0] strides [1, 1] : tensor<64x128xbf16> -> tensor<64x64xbf16>
+  %3 = dtc.slice %1 offsets [0, 64] strides [1, 1] : tensor<64x128xbf16> -> tensor<64x64xbf16>
+  %4 = arith.mulf %2, %3 : tensor<64x64xbf16>
+  return %4 : tensor<64x64xbf16>
+}
+
+// -----
+
 // Residual addition, normalization and both statistics are one kernel.
 // CHECK: exec.kernel @rows_0 extent 128
 // CHECK-LABEL: func @residual_norm

@@ -2,12 +2,18 @@
 // RUN: dtc-opt %s --dtc-decompose-layers | FileCheck %s
 // RUN: dtc-opt --target=cuda %s --dtc-decompose-layers | FileCheck %s --check-prefix=CUDA
 
+// What several products read stays in fp16 between them: each has copies of its own.
 // CHECK-LABEL: @product
-// CHECK-DAG: %[[A:.*]] = arith.extf %arg0 : tensor<4x8xf16> to tensor<4x8xf32>
-// CHECK-DAG: %[[B:.*]] = arith.extf %arg1 : tensor<6x8xf16> to tensor<6x8xf32>
-// CHECK: %[[Y:.*]] = dtc.contract %[[A]] [0, 2], %[[B]] [1, 2] -> [0, 1] : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
+// CHECK-DAG: %[[A:.*]] = dtc.barrier %arg0
+// CHECK-DAG: %[[B:.*]] = dtc.barrier %arg1
+// CHECK-DAG: %[[WA:.*]] = arith.extf %[[A]] : tensor<4x8xf16> to tensor<4x8xf32>
+// CHECK-DAG: %[[WB:.*]] = arith.extf %[[B]] : tensor<6x8xf16> to tensor<6x8xf32>
+// CHECK: %[[Y:.*]] = dtc.contract %[[WA]] [0, 2], %[[WB]] [1, 2] -> [0, 1] : tensor<4x8xf32>, tensor<6x8xf32> -> tensor<4x6xf32>
 // CHECK: %[[R:.*]] = arith.truncf %[[Y]] : tensor<4x6xf32> to tensor<4x6xf16>
-// CHECK-NEXT: return %[[R]], %[[Y]]
+// CHECK-DAG: %[[C:.*]] = dtc.barrier %arg0
+// CHECK-DAG: %[[WC:.*]] = arith.extf %[[C]] : tensor<4x8xf16> to tensor<4x8xf32>
+// CHECK: %[[Z:.*]] = dtc.contract %[[WC]] [0, 2], {{.*}} -> tensor<4x6xf32>
+// CHECK: return %[[R]], %[[Z]]
 // CUDA-LABEL: @product
 // CUDA-NEXT: dtc.contract {{.*}} -> tensor<4x6xf16>
 // CUDA-NEXT: dtc.contract {{.*}} -> tensor<4x6xf32>
@@ -16,6 +22,17 @@ func.func @product(%a: tensor<4x8xf16>, %b: tensor<6x8xf16>) -> (tensor<4x6xf16>
   %0 = dtc.contract %a [0, 2], %b [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf16>
   %1 = dtc.contract %a [0, 2], %b [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf32>
   return %0, %1 : tensor<4x6xf16>, tensor<4x6xf32>
+}
+
+// A rounded product that several ops read is stored as such.
+// CHECK-LABEL: @alone
+// CHECK-NOT: dtc.barrier %arg
+// CHECK: %[[R:.*]] = arith.truncf {{.*}} : tensor<4x6xf32> to tensor<4x6xf16>
+// CHECK: %[[S:.*]] = dtc.barrier %[[R]]
+// CHECK: return %[[S]], %[[S]]
+func.func @alone(%a: tensor<4x8xf16>, %b: tensor<6x8xf16>) -> (tensor<4x6xf16>, tensor<4x6xf16>) {
+  %0 = dtc.contract %a [0, 2], %b [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf16>
+  return %0, %0 : tensor<4x6xf16>, tensor<4x6xf16>
 }
 
 // CHECK-LABEL: @convolution

@@ -7,6 +7,7 @@
 #include "dtc/Schedule/Descriptor.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dtc::plan {
 
@@ -194,7 +195,7 @@ void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
   if (exchanged > 0) {
     // Counted step by step, but for a block's parts that wait to be added up.
     if (degrees.numMicrobatches > 1)
-      result.backwardTransient = parts / scatters;
+      result.waitingParts = std::llround(parts / scatters);
   } else {
     // The block that computes and the one that is fetched meanwhile.
     result.forwardTransient = gathered * std::min(2.0, gathers) / gathers;
@@ -271,7 +272,25 @@ MemoryUse StageCosts::staticBytes(std::span<const StageRun> runs) const {
         use.optimizer += weights.states(run) / weights.ranks.state;
     }
   use.gradients += residentBuckets(runs);
+  if (runs.size() > 1 && hasPlaces(model.getCluster().software))
+    countSharedOnce(runs, use);
   return use;
+}
+
+/// Chunks of one rank that read the same parameter have one copy of it.
+void StageCosts::countSharedOnce(std::span<const StageRun> runs, MemoryUse &use) const {
+  for (const Weights::Shared &weight : shared) {
+    auto readers = std::count_if(runs.begin(), runs.end(), [&](const StageRun &run) {
+      return anyWithin(weight.units, run.begin, run.end);
+    });
+    const WeightClass::Ranks &ranks = classes[weight.weights].ranks;
+    for (; readers > 1; --readers) {
+      use.parameters -= weight.bytes.parameter / ranks.storage;
+      use.gradients -= weight.bytes.gradient / ranks.gradient + weight.bytes.kept;
+      if (degrees.offload == Offload::None)
+        use.optimizer -= weight.bytes.states / ranks.state;
+    }
+  }
 }
 
 double StageCosts::hostBytes(const Runs &runs) const {
@@ -337,10 +356,10 @@ simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
 std::vector<StageCosts::Tied>
 StageCosts::tied(const Runs &stages, const schedule::Placement &placement, int64_t rank) const {
   std::vector<Tied> result;
-  for (const auto &[readers, bytes] : shared) {
-    Tied own{degrees.pp, -1, double(bytes)};
+  for (const Weights::Shared &weight : shared) {
+    Tied own{degrees.pp, -1, double(weight.bytes.gradient)};
     bool isHere = false;
-    for (int unit : readers) {
+    for (int unit : weight.units) {
       int64_t holder = rankOf(unit, stages, placement);
       own.first = std::min(own.first, holder);
       own.last = std::max(own.last, holder);

@@ -8,9 +8,14 @@
 
 namespace dtc::plan {
 
+/// Calls of dtc's stages compute what is made of constants alone where they read it.
 int64_t StageCosts::savedBytes(const StageRun &run) const {
-  return unitCosts.savedBytes(run.kept, run.end) +
-         (run.kept > run.begin ? recomputed->savedBytes(run.begin, run.kept) : 0);
+  bool remakes = degrees.pp > 1 && hasPlaces(model.getCluster().software);
+  auto of = [&](const UnitCosts &costs, int begin, int end) {
+    return costs.savedBytes(begin, end) - (remakes ? costs.staticBytes(begin, end) : 0);
+  };
+  return of(unitCosts, run.kept, run.end) +
+         (run.kept > run.begin ? of(*recomputed, run.begin, run.kept) : 0);
 }
 
 /// By which level whole parameters and gradients come and go within passes; 0 where they stay,
@@ -52,7 +57,7 @@ StageCosts::Parts StageCosts::partsOf(const StageRun &run) const {
 /// The last units run their forward pass last and their backward pass first, while those before
 /// them keep what they do.
 int64_t StageCosts::peakBytes(const StageRun &run) const {
-  int64_t most = 0;
+  int64_t most = 0, waiting = parametersOf(run).waitingParts;
   Parts parts = partsOf(run);
   for (size_t i = parts.count; i-- > 0;) {
     const Part &part = parts.list[i];
@@ -62,17 +67,18 @@ int64_t StageCosts::peakBytes(const StageRun &run) const {
                (part.begin > run.kept ? unitCosts.savedBytes(run.kept, part.begin) : 0);
     else if (part.begin > run.begin)
       before = part.costs->savedBytes(run.begin, part.begin);
-    most = std::max(most, before + part.costs->peakBytes(part.begin, part.end, part.zero));
+    most = std::max(most, before + part.costs->peakBytes(part.begin, part.end, part.zero, waiting));
   }
   return most;
 }
 
 int64_t StageCosts::temporaryBytes(StageCall call, const StageRun &run) const {
-  int64_t most = 0;
+  int64_t most = 0, waiting = parametersOf(run).waitingParts;
   Parts parts = partsOf(run);
   for (size_t i = 0; i < parts.count; ++i) {
     const Part &part = parts.list[i];
-    most = std::max(most, part.costs->temporaryBytes(call, part.begin, part.end, part.zero));
+    most =
+        std::max(most, part.costs->temporaryBytes(call, part.begin, part.end, part.zero, waiting));
   }
   return most;
 }

@@ -131,7 +131,8 @@ void WeightFinder::add(ValueId value, WeightClass &to) {
     if (software.cachingAllocator || !software.updatesOnHost)
       to.tables->parts.emplace_back(unitsOf(readers, shift), bytes.parameter);
     if (isShared)
-      result.shared.emplace_back(unitsOf(readers, shift), bytes.gradient);
+      result.shared.push_back(
+          {unitsOf(readers, shift), size_t(&to - result.classes.data()), bytes});
   }
 }
 

@@ -53,7 +53,7 @@ bool UnitCosts::build(const Problem &problem, const ProblemFacts &facts,
                       const std::vector<Block> &blocks) {
   findBlocksOfUnits(blocks);
   addSeconds(execution);
-  if (!addMemory(problem, execution))
+  if (!addMemory(problem, facts, execution))
     return false;
   addTransfers(problem, facts, execution, mesh);
   addArguments(problem, facts);
@@ -148,9 +148,10 @@ void UnitCosts::addSeconds(const RankExecution &execution) {
 //===-- memory ------------------------------------------------------------===//
 
 /// By units of the execution; of a folded one, buffers that are used alike are one.
-std::vector<UnitUse> UnitCosts::usesOf(const RankExecution &execution) const {
+std::vector<UnitUse> UnitCosts::usesOf(const Problem &problem, const ProblemFacts &facts,
+                                       const RankExecution &execution) const {
   std::vector<UnitUse> uses(execution.buffers.size());
-  StageCalls calls(execution);
+  StageCalls calls(execution, problem);
   for (size_t i = 0; i < execution.steps.size(); ++i) {
     const ExecutionStep &step = execution.steps[i];
     int unit = executedUnitOf(step.position);
@@ -158,11 +159,13 @@ std::vector<UnitUse> UnitCosts::usesOf(const RankExecution &execution) const {
       if (uses[buffer].writer < 0) {
         uses[buffer].writer = unit;
         uses[buffer].forwardWriter = !step.backward();
+        uses[buffer].isStatic = step.op >= 0 && facts.isStatic[step.op];
       }
     for (int buffer : step.reads) {
       (step.backward() ? uses[buffer].backward : uses[buffer].forward).push_back(unit);
       if (calls.has(StageCall::WeightGrad, i) && calls.waits(buffer))
         uses[buffer].late.push_back(unit);
+      uses[buffer].isTerm |= calls.readsTerms(step);
     }
   }
   std::vector<UnitUse> result;
@@ -229,8 +232,8 @@ UnitUse UnitCosts::wholeUse(const UnitUse &use) const {
     std::sort(list.begin(), list.end());
     return list;
   };
-  return {fold.at(use.writer), use.forwardWriter, whole(use.forward),
-          whole(use.backward), whole(use.late),   use.bytes};
+  return {fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
+          whole(use.late),     use.isTerm,        use.isStatic,       use.bytes};
 }
 
 /// By how much what is live grows from each copy of the repeated block to the next,
@@ -346,23 +349,48 @@ static void addAfter(const UnitUse &use, StageTable &outside) {
   }
 }
 
-bool UnitCosts::addMemory(const Problem &problem, const RankExecution &execution) {
-  std::vector<UnitUse> uses = usesOf(execution);
+/// What a call makes before a stage, or after it in the backward pass, for what comes behind the
+/// stage: it is in messages there.
+static void addPassing(const UnitUse &use, StageTable passing[kStageCalls]) {
+  auto add = [&](StageCall call, int first, int end) {
+    passing[int(call)].addToStagesWithin(first, end, use.bytes);
+  };
+  if (use.isTerm)
+    return;
+  if (use.forwardWriter && use.backward.empty() && !use.forward.empty())
+    add(StageCall::Forward, use.writer + 1, use.forward.back());
+  if (use.forwardWriter || use.backward.empty())
+    return;
+  add(StageCall::Backward, use.backward.front() + 1, use.writer);
+  if (use.late.empty())
+    add(StageCall::InputGrad, use.backward.front() + 1, use.writer);
+}
+
+bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
+                          const RankExecution &execution) {
+  std::vector<UnitUse> uses = usesOf(problem, facts, execution);
   if (!inStep(uses))
     return false;
   struct Tables {
-    explicit Tables(int units) : saved(units), waiting(units), before(units), after(units) {}
+    explicit Tables(int units)
+        : saved(units), staticSaved(units), waiting(units), before(units), after(units) {
+      for (StageTable &each : passing)
+        each = StageTable(units);
+    }
     void add(const UnitUse &use) {
+      addPassing(use, passing);
       if (!use.late.empty())
         waiting.addToStagesWith(use.late, use.bytes);
       if (use.forwardWriter) {
         saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
+        if (use.isStatic)
+          staticSaved.addToStagesWith(use.backward, use.bytes);
         addBefore(use, before);
       } else {
         addAfter(use, after);
       }
     }
-    StageTable saved, waiting, before, after;
+    StageTable saved, staticSaved, waiting, before, after, passing[kStageCalls];
   };
   const FoldedUnits &fold = executed.units;
   Tables all(units()), repeated(units());
@@ -374,11 +402,17 @@ bool UnitCosts::addMemory(const Problem &problem, const RankExecution &execution
     else
       all.add(wholeUse(use));
   for (StageTable Tables::*table :
-       {&Tables::saved, &Tables::waiting, &Tables::before, &Tables::after}) {
+       {&Tables::saved, &Tables::staticSaved, &Tables::waiting, &Tables::before, &Tables::after}) {
     (all.*table).addCopies(repeated.*table, fold.count, fold.copies);
     (all.*table).finish();
   }
+  for (int call = 0; call < kStageCalls; ++call) {
+    all.passing[call].addCopies(repeated.passing[call], fold.count, fold.copies);
+    all.passing[call].finish();
+    passing[call] = std::move(all.passing[call]);
+  }
   saved = std::move(all.saved);
+  staticSaved = std::move(all.staticSaved);
   waiting = std::move(all.waiting);
   before = std::move(all.before);
   after = std::move(all.after);
@@ -390,17 +424,18 @@ bool UnitCosts::addMemory(const Problem &problem, const RankExecution &execution
         execution, problem, blockOfUnit.back() + 1,
         [&](OpId op) { return blockOfUnit[executedUnitOf(op)]; }, joined);
   };
-  addTemporaries(execution, stored(/*joined=*/false));
+  addTemporaries(problem, execution, stored(/*joined=*/false));
   addPeaks(execution, stored(/*joined=*/true), live, forward, backward);
   return true;
 }
 
-int64_t UnitCosts::peakBytes(int a, int b, int zero) const {
+int64_t UnitCosts::peakBytes(int a, int b, int zero, int64_t waiting) const {
   if (a >= b)
     return 0;
-  int64_t earlier = before(a, b);
+  int64_t earlier = before(a, b), others = earlier + after(a, b);
   return std::max({mostForward[storing(zero)](a, b) - earlier,
-                   mostBackward[storing(zero)](a, b) - earlier - after(a, b), savedBytes(a, b)});
+                   mostBackward[storing(zero)](a, b, waiting) - others,
+                   endBackward[storing(zero)][a] + waiting - others, savedBytes(a, b)});
 }
 
 //===-- transfers ---------------------------------------------------------===//

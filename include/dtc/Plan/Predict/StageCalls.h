@@ -11,6 +11,7 @@
 
 #include "dtc/Plan/Predict/RankExecution.h"
 
+#include <functional>
 #include <optional>
 
 namespace dtc::plan {
@@ -20,7 +21,7 @@ constexpr int kStageCalls = 4;
 
 class StageCalls {
 public:
-  explicit StageCalls(const RankExecution &execution);
+  StageCalls(const RankExecution &execution, const Problem &problem);
 
   /// Whether a step is in a call; the backward pass is that of both kinds of gradients.
   bool has(StageCall call, size_t step) const {
@@ -32,16 +33,32 @@ public:
   }
   /// Whether a slot has what a call makes or reads in a buffer.
   bool isKeptBy(size_t buffer, StageCall call) const;
+  /// Whether a step adds up gradients of a weight, which don't cross cuts (Crossings.h), or brings
+  /// them to the form of the sum.
+  bool readsTerms(const ExecutionStep &step) const;
+  /// Whether it adds to what earlier microbatches left.
+  bool accumulates(const ExecutionStep &step) const;
 
 private:
   StageCall callOf(const ExecutionStep &step) const;
 
+  const Problem &problem;
   std::vector<StageCall> steps;               ///< where the backward pass comes in two calls
   std::vector<std::optional<StageCall>> made; ///< by buffer: what writes it first
   std::vector<bool> readBackward, readLate;   ///< by buffer
 };
 
-/// The bytes of a call's temporaries at each step; -1 at steps of other calls.
-std::vector<int64_t> temporaryBytes(const RankExecution &execution, StageCall call);
+/// The bytes of a call's temporaries at each step.
+struct Temporaries {
+  std::vector<int64_t> live; ///< -1 at steps of other calls
+  /// What of them lies in messages if a stage begins with the step's unit, ends with it, or both.
+  std::vector<int64_t> below, above, outside;
+  /// What of them is added to gradients as it is made, and lies there.
+  std::vector<int64_t> atHome;
+};
+
+/// `unitOf`: of a forward op.
+Temporaries temporariesOf(const RankExecution &execution, const Problem &problem, StageCall call,
+                          const std::function<int(OpId)> &unitOf);
 
 } // namespace dtc::plan

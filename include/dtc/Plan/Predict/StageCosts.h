@@ -100,8 +100,13 @@ struct BetweenCalls {
 
 struct Weights {
   std::vector<WeightClass> classes;
-  /// By trained parameter that several units read: those, and the bytes of its gradient.
-  std::vector<std::pair<std::vector<int>, int64_t>> shared;
+  /// A trained parameter that several units read.
+  struct Shared {
+    std::vector<int> units; ///< ascending
+    size_t weights = 0;     ///< index of its class
+    ParameterBytes bytes;
+  };
+  std::vector<Shared> shared;
   /// Of a plan that stores by two levels of ZeRO, which blocks have the higher one.
   std::vector<bool> higherBlocks;
 
@@ -193,6 +198,7 @@ public:
   double tiedSeconds(const Runs &stages, const schedule::Placement &placement, int64_t rank) const;
   /// What a rank keeps from step to step, and a step's data: all but activations.
   MemoryUse staticBytes(std::span<const StageRun> runs) const;
+  void countSharedOnce(std::span<const StageRun> runs, MemoryUse &use) const;
   /// What a rank has in its host's memory: offloaded states, and temporaries of their update.
   double hostBytes(const Runs &runs) const;
   /// What there is beyond it before a step's calls and after them.
@@ -246,6 +252,7 @@ private:
     std::vector<Class> classes;
     double reductionSeconds = 0, reductionOverlap = 0;
     double forwardTransient = 0, backwardTransient = 0;
+    int64_t waitingParts = 0; ///< of a block's gradients
     simulate::RankCost rank;
   };
   /// Units of a stage that are recomputed alike and stored by one level of ZeRO.
@@ -293,7 +300,7 @@ private:
   const UnitCosts *recomputed = nullptr;
   std::vector<WeightClass> classes;
   int exchanged = 0; ///< by findExchanged
-  std::vector<std::pair<std::vector<int>, int64_t>> shared;
+  std::vector<Weights::Shared> shared;
   std::vector<Weights::Data> data;
   std::vector<sharding::AxisList> scalarSums;
   std::vector<int> blocksBefore; ///< by unit: how many blocks begin before it

@@ -42,6 +42,8 @@ struct UnitUse {
   bool forwardWriter = false;
   std::vector<int> forward, backward; ///< readers, ascending and distinct
   std::vector<int> late; ///< of what waits for them, readers that make gradients of weights
+  bool isTerm = false;   ///< of a weight's gradient: summed up where it is made
+  bool isStatic = false; ///< made of constants and buffers alone
   int64_t bytes = 0;
   auto operator<=>(const UnitUse &) const = default;
 };
@@ -59,13 +61,24 @@ public:
   explicit UnitPeaks(std::vector<int64_t> own) : own(std::move(own)) {}
   UnitPeaks(const std::vector<int64_t> &own, const std::vector<int64_t> &ofBefore,
             const std::vector<int64_t> &ofAfter, std::shared_ptr<const UnitBlocks> blocks);
-  /// Of the units [a, b), of which there is one at least.
-  int64_t operator()(int a, int b) const {
+  /// Of the units [a, b), of which there is one at least. `waiting`: what the block after a unit's
+  /// own has left, too.
+  int64_t operator()(int a, int b, int64_t waiting = 0) const { return of(a, b, a, b, waiting); }
+  /// Of the units [from, to) within these.
+  int64_t of(int a, int b, int from, int to, int64_t waiting = 0) const {
     if (!blocks || blocks->end[a] >= b)
-      return own(a, b);
+      return own(from, to);
     int first = blocks->end[a], last = blocks->begin[b - 1];
-    int64_t most = std::max(withAfter(a, first), withBefore(last, b));
-    return first < last ? std::max(most, withBoth(first, last)) : most;
+    int64_t most = 0;
+    auto add = [&](const RangeMax &peaks, int begin, int end, int64_t bytes) {
+      begin = std::max(begin, from);
+      end = std::min(end, to);
+      most = begin < end ? std::max(most, peaks(begin, end) + bytes) : most;
+    };
+    add(withAfter, a, first, waiting);
+    add(withBoth, first, last, waiting);
+    add(withBefore, last, b, 0);
+    return most;
   }
 
 private:
@@ -104,16 +117,16 @@ public:
   PassSeconds host(int a, int b) const { return hosts[b] - hosts[a]; }
   /// What a microbatch keeps from its forward to its backward pass.
   int64_t savedBytes(int a, int b) const { return saved(a, b); }
+  /// What of it is made of constants and buffers alone.
+  int64_t staticBytes(int a, int b) const { return staticSaved(a, b); }
   /// The most that one microbatch takes while nothing else runs, what is stored of parameters
   /// and their gradients aside. `zero`: by which level these are stored, in one stage if there
-  /// is no other.
-  int64_t peakBytes(int a, int b, int zero = 0) const;
+  /// is no other. `waiting`: of what is stored of a block's gradients, until it is added up.
+  int64_t peakBytes(int a, int b, int zero = 0, int64_t waiting = 0) const;
   /// What a microbatch keeps beside it where its backward pass comes in two calls.
   int64_t waitingBytes(int a, int b) const { return waiting(a, b); }
-  /// The most that a call has beside what is kept for other calls.
-  int64_t temporaryBytes(StageCall call, int a, int b, int zero = 0) const {
-    return a < b ? std::max<int64_t>(0, mostOf[storing(zero)][int(call)](a, b)) : 0;
-  }
+  /// The most that a call has beside what is kept for other calls, and beside messages.
+  int64_t temporaryBytes(StageCall call, int a, int b, int zero = 0, int64_t waiting = 0) const;
   /// What a rank sends over the cut before a unit, each pass.
   int64_t forwardBytes(int unit) const { return sentForward[unit]; }
   int64_t backwardBytes(int unit) const { return sentBackward[unit]; }
@@ -136,7 +149,7 @@ private:
   bool isBefore(int unit) const;
   bool isAfter(int unit) const;
   void addSeconds(const RankExecution &execution);
-  bool addMemory(const Problem &problem, const RankExecution &execution);
+  bool addMemory(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution);
   std::optional<int64_t> growthOf(const std::vector<int64_t> &most) const;
   /// Levels 0 and 1 of ZeRO exchange nothing within a pass.
   static constexpr int kStorings = 3;
@@ -144,7 +157,8 @@ private:
   std::vector<int64_t> ofWhole(const std::vector<int64_t> &byUnit) const;
   void findBlocksOfUnits(const std::vector<Block> &blocks);
   std::vector<int64_t> beside(const std::vector<int64_t> &byBlock, bool after) const;
-  void addTemporaries(const RankExecution &execution, const StoredLiveness &stored);
+  void addTemporaries(const Problem &problem, const RankExecution &execution,
+                      const StoredLiveness &stored);
   void addPeaks(const RankExecution &execution, const StoredLiveness &stored,
                 const std::vector<int64_t> &live, const std::vector<int64_t> &forward,
                 const std::vector<int64_t> &backward);
@@ -152,7 +166,8 @@ private:
                std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
   bool addLeaving(const RankExecution &execution, const std::vector<int64_t> &live, int64_t left,
                   std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
-  std::vector<UnitUse> usesOf(const RankExecution &execution) const;
+  std::vector<UnitUse> usesOf(const Problem &problem, const ProblemFacts &facts,
+                              const RankExecution &execution) const;
   bool inStep(const std::vector<UnitUse> &uses) const;
   UnitUse wholeUse(const UnitUse &use) const;
   void addTransfers(const Problem &problem, const ProblemFacts &facts,
@@ -163,7 +178,7 @@ private:
   std::vector<OpId> cuts;
   FoldedCuts executed; ///< what was executed; the same, unless it was folded
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
-  StageTable saved, waiting;
+  StageTable saved, staticSaved, waiting;
   /// Of what is live in the whole model's execution, what isn't a stage's: of the forward pass
   /// before it, of the backward pass after it.
   StageTable before, after;
@@ -171,6 +186,15 @@ private:
   std::shared_ptr<const UnitBlocks> exchanging;
   /// Live in each unit, and temporaries of each call, by what ZeRO stores in parts.
   UnitPeaks mostForward[kStorings], mostBackward[kStorings], mostOf[kStorings][kStageCalls];
+  /// How much less it is of a call's in the unit with which a stage begins, ends, or does both.
+  struct InMessages {
+    std::vector<int64_t> below, above, outside;
+  };
+  InMessages inMessages[kStorings][kStageCalls];
+  /// What units have with their last step, as they scatter: in a call, and in the backward pass.
+  std::vector<int64_t> endOf[kStorings][kStageCalls], endBackward[kStorings];
+  /// Of what is live in a call in the whole model's execution, what passes by a stage.
+  StageTable passing[kStageCalls];
   std::vector<int64_t> sentForward, sentBackward;
   std::vector<Readers> argumentReaders;
 };
