@@ -53,7 +53,7 @@ std::optional<plan::Error> parseBatchDim(const std::string &text, import::Import
 struct RawEstimate {
   RawOptions common;
   std::vector<std::string> memories;
-  std::string gradients = "bf16", precision = "bf16";
+  std::string gradients = "bf16", precision = "bf16", quantization = "none";
   EstimateOptions options;
 };
 // In EstimateFlags.cpp.

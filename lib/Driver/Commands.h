@@ -1,8 +1,9 @@
 // The commands of dtc, each on checked options.
 #pragma once
 
-#include "dtc/Driver/Options.h"
 #include "dtc-rt/PackageFormat.h"
+#include "dtc/Driver/Options.h"
+#include "dtc/Plan/Plan/Quantize.h"
 
 #include <iosfwd>
 
@@ -27,6 +28,8 @@ struct EstimateOptions {
   int64_t loraRank = 16;       ///< 0: without
   int64_t microBatch = 1;      ///< samples of a device at a time
   bool narrowGradients = true; ///< bf16, not fp32
+  /// Of weights that don't train: the model under adapters, and for inference.
+  plan::Quantization quantization = plan::Quantization::None;
   bool json = false;
 };
 /// Prints how many devices of each type a model needs.

@@ -24,6 +24,7 @@ constexpr int64_t kCalls = 16;
 struct Job {
   std::string name, assumptions;
   std::function<void(Options &)> adjust;
+  bool hasFrozenWeights = false;
 };
 
 } // namespace
@@ -49,26 +50,37 @@ static std::string samplesOf(int64_t count) {
   return count == 1 ? "one sample" : std::to_string(count) + " samples";
 }
 
+/// "bf16", or "int4 (...) in products but the last, and bf16 elsewhere": of weights that don't
+/// train.
+static std::string frozenWeightsOf(const EstimateOptions &options) {
+  const std::string type = weightsOf(options.base.train.precision);
+  if (options.quantization == plan::Quantization::None)
+    return type;
+  return std::string(plan::describe(options.quantization)) + " in products but the last, and " +
+         type + " elsewhere";
+}
+
 static std::vector<Job> jobsOf(const EstimateOptions &options) {
-  const std::string weights = weightsOf(options.base.train.precision);
+  const std::string weights = frozenWeightsOf(options);
   const std::string step = "microbatches of " + samplesOf(options.microBatch) +
                            " a data-parallel rank, everything recomputed";
   std::vector<Job> jobs;
   jobs.push_back({"training in full", optimizerOf(options) + "; " + step, [](Options &) {}});
   if (options.loraRank > 0)
-    jobs.push_back({"training adapters (LoRA)",
-                    "adapters of rank " + std::to_string(options.loraRank) +
-                        " beside every product with a weight, the model frozen in " + weights +
-                        "; " + step,
-                    [rank = options.loraRank](Options &run) { run.train.adapters.rank = rank; }});
+    jobs.push_back(
+        {"training adapters (LoRA)",
+         "adapters of rank " + std::to_string(options.loraRank) +
+             " beside every product with a weight, the model frozen in " + weights + "; " + step,
+         [rank = options.loraRank](Options &run) { run.train.adapters.rank = rank; }, true});
   jobs.push_back({"inference",
-                  weights + " weights, " + samplesOf(options.microBatch) +
+                  "weights in " + weights + "; " + samplesOf(options.microBatch) +
                       " of the graph's shape at a time, and the keys and values of " +
                       (options.microBatch == 1 ? "its" : "their") + " tokens kept",
                   [](Options &run) {
                     run.loss = "none";
                     run.train.loss = training::LossKind::None;
-                  }});
+                  },
+                  true});
   return jobs;
 }
 
@@ -160,6 +172,13 @@ static DeviceNeed needOf(plan::ClusterSizer &finder, const std::string &name,
   return need;
 }
 
+static int64_t quantizedElements(const plan::Problem &problem) {
+  int64_t elements = 0;
+  for (const plan::Value &value : problem.values)
+    elements += value.storedBits > 0 ? value.elements() : 0;
+  return elements;
+}
+
 static JobNeed needOf(const Job &job, const plan::Problem &problem,
                       const std::vector<Asked> &clusters, const EstimateOptions &options) {
   const int64_t given = options.gpus;
@@ -169,7 +188,7 @@ static JobNeed needOf(const Job &job, const plan::Problem &problem,
     if (!areTooFew(asked.cluster, given) &&
         (!configured || (asked.name == "h100" && configured->name != "h100")))
       configured = &asked;
-  JobNeed need{job.name, job.assumptions, {}, "", {}};
+  JobNeed need{job.name, job.assumptions, quantizedElements(problem), {}, "", {}};
   for (const Asked &asked : clusters) {
     const auto &[name, cluster, isMixed] = asked;
     if (isMixed && std::any_of(need.devices.begin(), need.devices.end(),
@@ -214,6 +233,12 @@ static Outcome<plan::Problem> problemOf(const Job &job, const EstimateOptions &o
   auto problem = extractProblem(run, *trained);
   if (problem && options.narrowGradients && problem->optimizer.masterBytes > 0)
     problem->optimizer.gradientBytes = 2;
+  const bool quantizes = options.quantization != plan::Quantization::None && job.hasFrozenWeights;
+  if (problem && quantizes && plan::quantizeFrozen(*problem, options.quantization) == 0)
+    return fail(
+        {problem->model +
+             ": has no weight to quantize, none that products alone read but for the last one's",
+         plan::ErrorCategory::InputRefused});
   return problem;
 }
 

@@ -18,6 +18,9 @@ void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
         std::to_string(raw.options.loraRank));
   shows(command.add_option("--precision", raw.precision, "fp32, bf16, fp16 or bf16-true"),
         raw.precision);
+  shows(command.add_option("--quantization", raw.quantization,
+                           "of weights that don't train: none, int8 or int4"),
+        raw.quantization);
   shows(
       command.add_option("--micro-batch", raw.options.microBatch, "samples of a device at a time"),
       std::to_string(raw.options.microBatch));
@@ -71,6 +74,13 @@ plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstima
   EstimateOptions &options = raw.options;
   if (auto error = choose<bool>("--gradients", raw.gradients, {{"bf16", true}, {"fp32", false}},
                                 options.narrowGradients))
+    return *error;
+  using plan::Quantization;
+  if (auto error = choose<Quantization>("--quantization", raw.quantization,
+                                        {{"none", Quantization::None},
+                                         {"int8", Quantization::Int8},
+                                         {"int4", Quantization::Int4}},
+                                        options.quantization))
     return *error;
   options.gpus = raw.common.gpus;
   if (command.count("--gpus") && (options.gpus < 1 || options.gpus > plan::kMostDegree))

@@ -29,6 +29,7 @@ static ordered_json jobJson(const JobNeed &job) {
     configurations.push_back(fitJson(fit));
   return {{"job", job.name},
           {"assumptions", job.assumptions},
+          {"quantized_parameters", job.quantized},
           {"devices", devices},
           {"configurations",
            {{"device",

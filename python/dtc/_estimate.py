@@ -54,18 +54,19 @@ def _needs(job: Mapping[str, Any]) -> tuple[DeviceNeed, ...]:
 def estimate(model: Any = None, example_inputs: Any = None, *, hf: str | os.PathLike | None = None,
              sequence: int | None = None, cluster: str | os.PathLike | Cluster | None = None,
              gpu_memory: Sequence[str] = (), gpus: int | None = None, lora_rank: int = 16, gradients: str = "bf16",
-             precision: str = "bf16", micro_batch: int = 1, loss: str | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> Estimate:
+             precision: str = "bf16", quantization: str | None = None, micro_batch: int = 1, loss: str | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> Estimate:
     """Says how few devices of each type will do; with `gpus`, what so many hold.
 
     Model, `hf`, shapes and precisions are those of `dtc.plan`. `gpu_memory` names devices by their memory: `["48GB"]`.
-    `micro_batch` are the samples of a device at a time.
+    `quantization` ("int8" or "int4") is of weights that don't train: under adapters, and for inference. `micro_batch` are
+    the samples of a device at a time.
     """
     source = source_of(model, example_inputs, hf, sequence)
     if not source.from_torch:
         shapes = {**shapes_of(example_inputs), **(shapes or {})}
     asked = flags_of({"cluster": cluster.name if isinstance(cluster, Cluster) else cluster,
                       "gpu_memory": list(gpu_memory), "gpus": gpus, "lora_rank": lora_rank, "gradients": gradients,
-                      "precision": precision, "micro_batch": micro_batch,
+                      "precision": precision, "quantization": quantization, "micro_batch": micro_batch,
                       "loss": loss, "shape": shape_flags(shapes), "json": True})
     facts = json.loads(interruptible(_dtc.command, ["estimate", *source.arguments, *asked]))
     full, *adapters, inference = facts["jobs"]  # in this order; without adapters there are two

@@ -17,7 +17,7 @@ DTC = ["""plan model.onnx --gpus 8 --cluster dgx-h100 --optimizer adamw --lr 1e-
        """compile model.onnx --target=cuda --arch=sm_90 --devices=2 --loss=mse --precision=fp16 --loss-scale=1024
        --loss-scale-growth-interval=100 --emit=import --batch-norm=train --lora rank=4,alpha=8,targets=fc -o out.mlir""",
        "compile model.onnx --loss=none --batch-dim=x=0 --emit=lower --embed-weights -o out.mlir",
-       "estimate model.onnx --gpu-memory=48GB --gpu-memory=80GiB --lora-rank=8 --gradients=fp32 --loss=cross_entropy --gpus=4 --json"]
+       "estimate model.onnx --gpu-memory=48GB --gpu-memory=80GiB --lora-rank=8 --quantization=int4 --gradients=fp32 --loss=cross_entropy --gpus=4 --json"]
 DTC_RUN = ["""mlp.dtc --data data.npz --steps 10 --no-shuffle --seed 18446744073709551615 --log log.jsonl --checkpoint-dir saved
            --checkpoint-every=2 --checkpoint-keep 3 --resume --save-weights merged=w.safetensors --profile p.json --timeout 1.5""",
            "mlp.dtc --eval-data eval.npz --eval-every 5 --outputs o.safetensors --processes --save_weights=peft=folder"]

@@ -3,10 +3,11 @@
 import json
 import os
 import re
+import shutil
 
 import pytest
 
-from conftest import BIN, MODELS, check_call, compare_steps, reference
+from conftest import BIN, MODELS, call, check_call, compare_steps, reference
 
 #: Half of what bf16's masters, states and sums in fp32 move the losses of GPT-2 by.
 LOSS, NORM = 3e-3, 2e-2
@@ -71,15 +72,43 @@ def test_a_parameter_takes_eight_bytes(where):
     assert pure["gradients"] == pytest.approx(mixed["gradients"] / 2, rel=0.01)
 
 
+def compiled(path, precision):
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 2, "--plan", "dp=2,zero=2", "--loss", "cross_entropy",
+               "--global-batch", 8, "--precision", precision, "-o", path)
+    return path
+
+
+DATA = ["--data", MODELS / "mlp.data.safetensors"]
+
+
 def test_checkpoints_go_on_with_the_same_bits(tmp_path):
-    flags = ["--devices", 2, "--plan", "dp=2,zero=2", "--loss", "cross_entropy", "--global-batch", 8, "--precision",
-             "bf16-true"]
-    artifact = tmp_path / "m.dtc"
-    check_call("dtc", "compile", MODELS / "mlp.onnx", *flags, "-o", artifact)
-    data = ["--data", MODELS / "mlp.data.safetensors"]
+    artifact = compiled(tmp_path / "m.dtc", "bf16-true")
     whole, parts = tmp_path / "whole.safetensors", tmp_path / "parts.safetensors"
-    check_call("dtc-run", artifact, *data, "--steps", 6, "--save-weights", whole)
+    check_call("dtc-run", artifact, *DATA, "--steps", 6, "--save-weights", whole)
     saved = ["--checkpoint-dir", tmp_path / "saved"]
-    check_call("dtc-run", artifact, *data, "--steps", 3, *saved, "--checkpoint-every", 3)
-    check_call("dtc-run", artifact, *data, "--steps", 6, *saved, "--resume", "--save-weights", parts)
+    check_call("dtc-run", artifact, *DATA, "--steps", 3, *saved, "--checkpoint-every", 3)
+    check_call("dtc-run", artifact, *DATA, "--steps", 6, *saved, "--resume", "--save-weights", parts)
     assert whole.read_bytes() == parts.read_bytes()
+
+
+@pytest.mark.parametrize("wider", ["bf16", "fp32"])
+def test_checkpoints_go_on_in_more_precision_only(tmp_path, wider):
+    """bf16 weights and averages are exact in fp32, so that the next step begins with the same numbers."""
+    artifacts = {precision: compiled(tmp_path / f"{precision}.dtc", precision) for precision in ("bf16-true", wider)}
+    saved = {precision: ["--checkpoint-dir", tmp_path / precision] for precision in artifacts}
+    for precision, artifact in artifacts.items():
+        check_call("dtc-run", artifact, *DATA, "--steps", 3, *saved[precision])
+    before = (tmp_path / wider / "step-3" / "checkpoint.json").read_bytes()
+    refused = call("dtc-run", artifacts["bf16-true"], *DATA, "--steps", 4, *saved[wider], "--resume")
+    assert refused.code == 3 and "has more precision than this artifact keeps, BF16" in refused.error_line()
+    assert (tmp_path / wider / "step-3" / "checkpoint.json").read_bytes() == before
+    shutil.copytree(tmp_path / "bf16-true", tmp_path / "copy")
+    losses = []
+    for artifact, folder in ((artifacts[wider], "copy"), (artifacts["bf16-true"], "bf16-true")):
+        log = tmp_path / f"{folder}.jsonl"
+        check_call("dtc-run", artifact, *DATA, "--steps", 4, "--checkpoint-dir", tmp_path / folder, "--resume", "--log", log)
+        (step,) = (json.loads(line) for line in log.read_text().splitlines())
+        assert step["step"] == 4
+        losses.append(step["loss"])
+    # fp32 computes with the same weights, but doesn't round what lies between.
+    assert losses[0] == (losses[1] if wider == "bf16" else pytest.approx(losses[1], rel=2e-2))

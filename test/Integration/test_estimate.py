@@ -1,5 +1,6 @@
 """`dtc estimate`: how many devices a model needs, checked by arithmetic and against `dtc plan`."""
 
+import dataclasses
 import json
 
 import pytest
@@ -133,6 +134,49 @@ def test_precisions(models, precision, state, weights):
         assert held == pytest.approx(bytes_each * parameters, rel=1e-4), job
 
 
+def sizes_of_products(size) -> tuple[int, int]:
+    """Weights of all products but the head, and the rows of their results."""
+    kv = size.hidden // size.heads * size.kv_heads
+    ends = [(size.hidden, size.hidden)] * 2 + [(size.hidden, kv)] * 2 + [(size.hidden, size.ffn)] * 2 + [(size.ffn, size.hidden)]
+    return size.layers * sum(a * b for a, b in ends), size.layers * sum(b for _, b in ends)
+
+
+@pytest.mark.parametrize("name", ["7B", "70B"])
+@pytest.mark.parametrize("quantization", ["int8", "int4"])
+def test_quantized_weights(models, name, quantization):
+    """Bytes of what doesn't train; what trains, and full training, are as without."""
+    size, flags = NAMES[name], ("--gpus", 1, "--gpu-memory", "3000GB")
+    products, rows = sizes_of_products(size)
+    stored = products + 4 * rows if quantization == "int8" else products * (4 + 8 / 64 + 32 / (64 * 256)) / 8
+    plain, jobs = estimate(models[name], *flags), estimate(models[name], *flags, "--quantization", quantization)
+    full, adapters, inference = JOBS
+    assert [jobs[job]["quantized_parameters"] for job in JOBS] == [0, products, products]
+    assert jobs[full]["devices"] == plain[full]["devices"] and quantization not in jobs[full]["assumptions"]
+    for job in (adapters, inference):
+        before, after = plain[job]["devices"][0]["memory"], jobs[job]["devices"][0]["memory"]
+        saved = before["parameters"] - after["parameters"]
+        assert saved == pytest.approx(2 * products - stored, rel=1e-6), job
+        for part in ("gradients", "optimizer", "data", "keys_and_values"):
+            assert after[part] == before[part]
+        # The copy of one weight in the type of its product, where the most is held while a product of a layer runs.
+        copy = after["activations"] - before["activations"]
+        assert copy == 2 * size.hidden * size.ffn if name == "7B" else 0 <= copy <= 2 * size.hidden * size.ffn
+        assert quantization in jobs[job]["assumptions"]
+
+
+def test_what_quantization_is_for(tmp_path):
+    """QLoRA's claim: adapters of a model of 65 billion parameters on one GPU of 48 GB."""
+    model = llama_graph.write(tmp_path / "m.onnx", dataclasses.replace(llama_graph.LLAMA_70B, sequence=512))
+    counts = [estimate(model, "--gpu-memory", "48GB", "--quantization", kind)[JOBS[1]]["devices"][0]["count"]
+              for kind in ("none", "int8", "int4")]
+    assert counts == [4, 2, 1]
+
+
+def test_nothing_to_quantize(tmp_path):
+    outcome = call("dtc", "estimate", MODELS / "resnet_tiny.onnx", "--quantization", "int8", cwd=tmp_path)
+    assert outcome.code == 3 and "resnet_tiny.onnx: has no weight to quantize" in outcome.error_line()
+
+
 def test_samples_of_a_device_hold_activations_and_keys(models):
     one, four = (estimate(models["7B"], "--micro-batch", count, "--gpus", 1, "--gpu-memory", "400GB") for count in (1, 4))
     for job in (JOBS[0], JOBS[2]):
@@ -213,6 +257,7 @@ def test_the_table(models):
     ([MODELS / "mlp.onnx", "--gpus", 0], 2, "--gpus must be between 1"),
     ([MODELS / "mlp.onnx", "--gradients", "fp8"], 2, "--gradients: expected bf16|fp32, got 'fp8'"),
     ([MODELS / "mlp.onnx", "--precision", "int4"], 2, "--precision: expected fp32|bf16|fp16|bf16-true, got 'int4'"),
+    ([MODELS / "mlp.onnx", "--quantization", "int3"], 2, "--quantization: expected none|int8|int4, got 'int3'"),
     ([MODELS / "mlp.onnx", "--micro-batch", 0], 2, "--micro-batch must be between 1 and 4096, got 0"),
     ([MODELS / "mlp.onnx", "--loss", "none"], 2, "--loss"),
     ([MODELS / "mlp.onnx", "--plan", "tp=2"], 2, "unknown flag --plan"),

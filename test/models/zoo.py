@@ -20,6 +20,7 @@ from torchvision.models.resnet import BasicBlock, ResNet
 import families
 import messages
 import moe
+import parts
 from draw import Distribution, draw
 from sizes import CLASSES, FEATURES, IMAGE, ODD_VOCABULARY, POSITIONS, SEQUENCE, SMALL_IMAGE, VOCABULARY
 
@@ -221,6 +222,7 @@ MODELS = {
         Model("mixtral", families.mixtral, _IDS, 32),
         Model("moe", moe.MixtureOfExperts, _IDS, 32),
         Model("messages", messages.Messages, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("parts", parts.Parts, ("x",), 28, Task.CLASS, (FEATURES,)),
     )
 }
 
@@ -306,6 +308,7 @@ PROGRAMS = (
     Program("mixtral", "mixtral"),
     Program("moe", "moe"),
     Program("messages", "messages"),
+    Program("parts", "parts"),
 )
 
 

@@ -17,6 +17,7 @@ struct DeviceNeed {
 struct JobNeed {
   std::string name;        ///< "training"
   std::string assumptions; ///< a sentence without its full stop
+  int64_t quantized = 0;   ///< elements of weights that are kept in integers
   std::vector<DeviceNeed> devices;
   /// Other ways on as many of this device; empty: none.
   std::string configuredOn;

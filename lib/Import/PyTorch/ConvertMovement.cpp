@@ -76,6 +76,13 @@ static LogicalResult convertView(AtenConverter &node) {
   auto self = node.tensor("self");
   if (failed(self))
     return failure();
+  if (node.op() == "aten.view_as") {
+    auto other = node.tensor("other");
+    if (failed(other))
+      return failure();
+    auto shape = resolve(node, product(self->shape()), other->shape());
+    return failed(shape) ? failure() : node.define(reshapeTensor(node, *self, *shape));
+  }
   auto asked = node.integers(node.has("shape") ? "shape" : "size");
   if (failed(asked))
     return failure();
@@ -281,7 +288,7 @@ void addMovement(AtenTable &table) {
   table["aten.native_dropout"] = convertDropout;
   for (const char *op : {"aten.to", "aten.type_as", "aten._to_copy"})
     table[op] = convertTo;
-  for (const char *op : {"aten.view", "aten.reshape", "aten._unsafe_view"})
+  for (const char *op : {"aten.view", "aten.view_as", "aten.reshape", "aten._unsafe_view"})
     table[op] = convertView;
   table["aten.flatten"] = convertFlatten;
   table["aten.unflatten"] = convertUnflatten;

@@ -177,7 +177,7 @@ FailureOr<std::unique_ptr<ModelFile>> openExportedProgram(MLIRContext &context,
   Location file = FileLineColLoc::get(&context, options.path, 0, 0);
   Budget budget;
   auto graph = readArchive(options, file, budget);
-  if (failed(graph) || failed(makeFunctional(*graph, options.batchNorm, file)))
+  if (failed(graph) || failed(makeFunctional(*graph, options.batchNorm, file, budget)))
     return failure();
   if (options.training)
     warnOfFrozenNorms(*graph, file);

@@ -1,5 +1,7 @@
 #include "InPlace.h"
 
+#include "Views.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -10,22 +12,8 @@ using namespace mlir;
 
 namespace dtc::import {
 
-/// "add_" of aten.add_.Tensor.
-static StringRef baseOf(StringRef op) { return op.split('.').second.split('.').first; }
-
 static bool worksInPlace(StringRef op) {
   return baseOf(op).ends_with("_") && !baseOf(op).ends_with("__");
-}
-
-/// Whether results may share elements with the first argument.
-static bool mayAlias(StringRef op) {
-  static const llvm::StringSet<> views = {
-      "alias",     "chunk",   "contiguous", "detach",           "diagonal",  "dropout",  "expand",
-      "expand_as", "flatten", "lift_fresh", "narrow",           "permute",   "positive", "reshape",
-      "select",    "slice",   "split",      "split_with_sizes", "squeeze",   "t",        "to",
-      "transpose", "type_as", "unbind",     "unflatten",        "unsqueeze", "view",     "view_as",
-      "mT",        "movedim", "unfold",     "_unsafe_view",     "numpy_T"};
-  return views.contains(baseOf(op));
 }
 
 /// The operators of batch norm that say in an argument whether they train, or that never do.
@@ -67,18 +55,30 @@ llvm::StringSet<> changedValues(const AtenGraph &graph) {
   llvm::StringSet<> changed;
   for (const auto &[buffer, value] : graph.bufferChanges)
     changed.insert(buffer);
-  for (const AtenNode &node : graph.nodes)
-    if (worksInPlace(node.op) && !node.arguments.empty())
-      if (const auto *self = node.arguments.front().value.as<ValueName>())
-        changed.insert(self->name);
+  std::map<std::string, std::string> wholes; // of views
+  for (const AtenNode &node : graph.nodes) {
+    const auto *self =
+        node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueName>();
+    if (!self)
+      continue;
+    auto view = wholes.find(self->name);
+    const std::string whole = view == wholes.end() ? self->name : view->second;
+    if (worksInPlace(node.op))
+      changed.insert(whole);
+    if (worksInPlace(node.op) || sharingOf(node.op) != Sharing::Never)
+      for (const std::string &result : node.results)
+        wholes[result] = whole;
+  }
   return changed;
 }
 
 namespace {
+/// Rewrites the nodes in order. A value has a name in the program, which it keeps when it is
+/// changed, and after each change another one in the result.
 class Renamer {
 public:
-  Renamer(AtenGraph &graph, BatchNormMode norms, Location file)
-      : graph(graph), norms(norms), file(file) {
+  Renamer(AtenGraph &graph, BatchNormMode norms, Location file, Budget &budget)
+      : graph(graph), norms(norms), file(file), budget(budget) {
     for (const AtenTensor &tensor : graph.tensors)
       (tensor.tensor.kind == TensorKind::Buffer ? buffers : owned).insert(tensor.value);
     for (const FileInput &input : graph.inputs)
@@ -88,38 +88,154 @@ public:
         forEachName(argument.value, [&](std::string &name) { lastRead[name] = i; });
     for (const std::string &name : graph.outputs)
       lastRead[name] = graph.nodes.size();
+    for (const auto &[buffer, value] : graph.bufferChanges)
+      lastRead[value] = graph.nodes.size();
   }
 
   LogicalResult run() {
-    for (auto [i, node] : llvm::enumerate(graph.nodes)) {
-      ValueName *self = firstArgument(node);
-      const std::string changed = self && worksInPlace(node.op) ? self->name : "";
-      const bool moves = trains(node, norms);
-      const std::string running[] = {nameIn(node, "running_mean"), nameIn(node, "running_var")};
-      for (NamedArgument &argument : node.arguments)
-        forEachName(argument.value, [&](std::string &name) { name = current(name); });
-      if (!changed.empty() && failed(change(i, node, changed)))
+    std::vector<AtenNode> nodes = std::move(graph.nodes);
+    for (now = 0; now < nodes.size(); ++now)
+      if (failed(rewrite(std::move(nodes[now]))))
         return failure();
-      if (moves)
-        moveStatistics(node, running);
-      if (self && mayAlias(node.op))
-        for (const std::string &result : node.results)
-          roots[result] = rootOf(self->name);
-    }
     for (std::string &name : graph.outputs)
-      name = current(name);
+      if (failed(bring(name)))
+        return failure();
+    for (auto &[buffer, value] : graph.bufferChanges)
+      if (failed(bring(value)))
+        return failure();
+    graph.nodes = std::move(made);
     return success();
   }
 
 private:
+  /// What a name of the program is called in the result, and of which change of what it shares
+  /// its elements with it knows.
+  struct Current {
+    std::string name;
+    size_t change = 0;
+  };
+  /// A value that shares its elements with none before it.
+  struct Base {
+    size_t changes = 0;
+    std::vector<std::string> family; ///< all names in the program of what shares its elements
+    AtenNode last;                   ///< that changed it, without arguments
+  };
+
+  /// What an operator in place gives is the value that it changed.
+  const std::string &meant(const std::string &name) const {
+    auto found = same.find(name);
+    return found == same.end() ? name : found->second;
+  }
+  const std::string &baseOfValue(const std::string &name) const {
+    auto found = baseNames.find(name);
+    return found == baseNames.end() ? name : found->second;
+  }
   std::string current(const std::string &name) const {
-    auto found = renamed.find(name);
-    return found == renamed.end() ? name : found->second;
+    auto found = currents.find(meant(name));
+    return found == currents.end() ? name : found->second.name;
   }
-  std::string rootOf(const std::string &name) const {
-    auto found = roots.find(name);
-    return found == roots.end() ? name : found->second;
+  bool isCurrent(const std::string &name) const {
+    auto found = currents.find(name);
+    auto base = bases.find(baseOfValue(name));
+    return base == bases.end() ||
+           (found == currents.end() ? 0 : found->second.change) == base->second.changes;
   }
+
+  InFlightDiagnostic error(const AtenNode &node) const {
+    return emitError(file) << "node " << node.name << " (" << node.op
+                           << (node.source.empty() ? "" : ", " + node.source) << "): ";
+  }
+  LogicalResult charge(const AtenNode &node, int64_t count) {
+    StringRef over = budget.takeNodes(count);
+    return over.empty() ? success() : LogicalResult(error(node) << over);
+  }
+
+  LogicalResult rewrite(AtenNode node) {
+    const AtenNode given = node;
+    ValueName *self = firstArgument(node);
+    const std::string first = self ? meant(self->name) : "";
+    const bool changes = self && worksInPlace(node.op), moves = trains(node, norms);
+    const std::string running[] = {nameIn(node, "running_mean"), nameIn(node, "running_var")};
+    LogicalResult brought = success();
+    for (NamedArgument &argument : node.arguments)
+      forEachName(argument.value, [&](std::string &name) {
+        if (succeeded(brought))
+          brought = bring(name);
+      });
+    if (failed(brought))
+      return failure();
+    if (moves)
+      moveStatistics(node, running);
+    if (changes && !node.results.empty() && node.results[0].empty())
+      node.results[0] = fresh(first);
+    made.push_back(std::move(node));
+    const AtenNode &done = made.back();
+    if (changes)
+      return change(done, first);
+    if (moves)
+      return putStatistics(AtenNode(done), running);
+    if (self && sharingOf(given.op) != Sharing::Never)
+      addViews(given, first);
+    return success();
+  }
+
+  Base &baseNamed(const std::string &name) {
+    Base &base = bases[name];
+    if (base.family.empty())
+      base.family.push_back(name);
+    return base;
+  }
+
+  void addViews(const AtenNode &node, const std::string &of) {
+    const std::string base = baseOfValue(of);
+    Base &known = baseNamed(base);
+    for (auto [i, result] : llvm::enumerate(node.results)) {
+      if (result.empty())
+        continue;
+      views[result] = {of, node, i};
+      baseNames[result] = base;
+      currents[result] = {result, known.changes};
+      known.family.push_back(result);
+    }
+  }
+
+  /// The name becomes that of the value as it is now. A view of what was changed since is taken
+  /// again.
+  LogicalResult bring(std::string &name) {
+    const std::string value = meant(name);
+    std::vector<std::string> stale;
+    for (std::string each = value; !isCurrent(each); each = views.at(each).of) {
+      stale.push_back(each);
+      if (!views.contains(each))
+        break;
+    }
+    for (const std::string &each : llvm::reverse(stale))
+      if (views.contains(each) && failed(takeAgain(each)))
+        return failure();
+    name = current(name);
+    return success();
+  }
+
+  LogicalResult takeAgain(const std::string &name) {
+    const View &view = views.at(name);
+    const Base &base = bases.at(baseOfValue(name));
+    if (sharingOf(view.node.op) != Sharing::Always)
+      return error(base.last) << "changes " << baseOfValue(name) << " in place while " << name
+                              << ", which may share its elements, is read later; save "
+                                 "torch.export.export(...).run_decompositions()";
+    AtenNode node = view.node;
+    for (NamedArgument &argument : node.arguments)
+      forEachName(argument.value, [&](std::string &each) { each = current(each); });
+    for (std::string &result : node.results)
+      result = fresh(result);
+    currents[name] = {node.results[view.result], base.changes};
+    if (failed(charge(node, 1)))
+      return failure();
+    made.push_back(std::move(node));
+    return success();
+  }
+
+  std::string fresh(const std::string &name) { return name + "'" + std::to_string(++count); }
 
   static std::string nameIn(const AtenNode &node, StringRef argument) {
     const Argument *given = argumentOf(node, argument);
@@ -127,76 +243,142 @@ private:
     return value ? value->name : "";
   }
 
-  /// Whoever reads the running statistics later means the new ones.
   void moveStatistics(AtenNode &node, ArrayRef<std::string> running) {
     node.op = "aten._native_batch_norm_legit_functional.default";
     node.results.resize(1);
     node.results.resize(3); // behind it the batch's statistics, which nobody reads
-    for (const std::string &name : running) {
+    for (const std::string &name : running)
       node.results.push_back(name.empty() ? "" : node.results[0] + " of " + name);
-      if (!name.empty())
-        replaced(name, current(name), node.results.back());
-    }
   }
-
-  /// What was `name`, and is `now`, is `fresh` from here on.
-  void replaced(const std::string &name, const std::string &now, const std::string &fresh) {
-    for (auto &[from, to] : renamed)
-      if (to == now)
-        to = fresh;
-    renamed[name] = renamed[now] = fresh;
-    if (buffers.contains(name))
-      graph.bufferChanges[name] = fresh;
-  }
-
-  /// The node at `at` changes `name`: whoever reads that later means the node's result.
-  LogicalResult change(size_t at, const AtenNode &node, const std::string &name) {
-    const std::string now = current(name), root = rootOf(now);
-    auto refuse = [&](const std::string &why) {
-      return emitError(file) << "node " << node.name << " (" << node.op
-                             << (node.source.empty() ? "" : ", " + node.source) << "): " << why;
-    };
-    if (owned.contains(root) || (buffers.contains(root) && root != now))
-      return refuse("changes an input or a weight in place: " + root);
-    auto reads = [&](const std::string &other) {
-      auto found = lastRead.find(other);
-      return other != name && found != lastRead.end() && found->second > at;
-    };
-    // Earlier names of a value may be what the program still calls it.
-    auto isReadLater = [&](const std::string &other) {
-      return reads(other) || llvm::any_of(renamed, [&](const auto &pair) {
-               return pair.second == other && reads(pair.first);
-             });
-    };
-    for (const auto &[other, of] : roots)
-      if (of == root && other != now && isReadLater(other))
-        return refuse("changes " + name + " in place while " + other +
-                      ", which shares its elements, is read later; save "
-                      "torch.export.export(...).run_decompositions()");
-    if (root != now && isReadLater(root))
-      return refuse("changes a part of " + root +
-                    " in place; save torch.export.export(...).run_decompositions()");
-    if (node.results.empty())
-      return refuse("has no result");
-    replaced(name, now, node.results[0]);
+  /// Whoever reads the running statistics later means the new ones.
+  LogicalResult putStatistics(const AtenNode &node, ArrayRef<std::string> running) {
+    for (auto [i, name] : llvm::enumerate(running))
+      if (!name.empty() && failed(write(node, meant(name), node.results[3 + i])))
+        return failure();
     return success();
   }
+
+  /// The node, the last one made, changes a value: whoever reads that later means its result.
+  LogicalResult change(const AtenNode &node, const std::string &name) {
+    const std::string base = baseOfValue(name);
+    if (owned.contains(base))
+      return error(node) << "changes an input or a weight in place: " << base;
+    if (node.results.empty())
+      return error(node) << "has no result";
+    const std::string result = node.results[0];
+    same[result] = name;
+    baseNamed(base).family.push_back(result);
+    return write(AtenNode(node), name, result);
+  }
+
+  /// A value is `result` from here on, and so is that part of what it is a view of.
+  LogicalResult write(const AtenNode &node, std::string name, std::string result) {
+    std::vector<std::pair<std::string, std::string>> changed = {{name, result}};
+    while (views.contains(name)) {
+      auto others = isSharedLater(node, name);
+      if (failed(others))
+        return failure();
+      if (!*others) {
+        becomeBase(name);
+        break;
+      }
+      const View &view = views.at(name);
+      std::string whole = view.of;
+      if (failed(bring(whole)))
+        return failure();
+      std::optional<AtenNode> back = putBack(view, whole, result);
+      if (!back)
+        return error(node) << "changes a part of " << view.of
+                           << " in place; save torch.export.export(...).run_decompositions()";
+      result = fresh(view.of);
+      back->name = node.name;
+      back->source = node.source;
+      back->tracksGradients = node.tracksGradients;
+      back->results = {result};
+      if (failed(charge(node, 1)))
+        return failure();
+      made.push_back(std::move(*back));
+      name = view.of;
+      changed.emplace_back(name, result);
+    }
+    Base &base = baseNamed(name);
+    base.last = node;
+    base.last.arguments.clear();
+    ++base.changes;
+    for (const auto &[value, as] : changed)
+      currents[value] = {as, base.changes};
+    if (buffers.contains(name))
+      graph.bufferChanges[name] = result;
+    return success();
+  }
+
+  bool isPartOf(const std::string &name, const std::string &whole) {
+    const std::string *value = &meant(name);
+    for (; *value != whole; ++looks) {
+      auto view = views.find(*value);
+      if (view == views.end())
+        return false;
+      value = &view->second.of;
+    }
+    return true;
+  }
+
+  /// Whether anything else than a value and its parts is read later that shares its elements.
+  FailureOr<bool> isSharedLater(const AtenNode &node, const std::string &name) {
+    const std::string &base = baseOfValue(name);
+    if (buffers.contains(base))
+      return true;
+    for (const std::string &other : bases.at(base).family) {
+      if (++looks > kMostLooks)
+        return LogicalResult(error(node) << "changes tensors that have too many views");
+      if (isReadLater(other) && !isPartOf(other, name))
+        return true;
+    }
+    return false;
+  }
+  bool isReadLater(const std::string &name) const {
+    auto found = lastRead.find(name);
+    return found != lastRead.end() && found->second > now;
+  }
+
+  /// The value and its parts share their elements with nothing else any more.
+  void becomeBase(const std::string &name) {
+    const std::string old = baseOfValue(name);
+    Base &own = bases[name];
+    own.changes = bases.at(old).changes;
+    for (const std::string &other : bases.at(old).family)
+      if (isPartOf(other, name)) {
+        own.family.push_back(other);
+        baseNames[other] = name;
+      }
+    baseNames.erase(name);
+    views.erase(name);
+  }
+
+  /// At views of what is changed: seconds, and far more than models need.
+  static constexpr int64_t kMostLooks = int64_t(1) << 23;
 
   AtenGraph &graph;
   BatchNormMode norms;
   Location file;
-  llvm::StringSet<> owned, buffers;           ///< inputs and weights; what may be replaced
-  std::map<std::string, std::string> roots;   ///< what each view shares its elements with
-  std::map<std::string, std::string> renamed; ///< what a name means now
+  Budget &budget;
+  llvm::StringSet<> owned, buffers; ///< inputs and weights; what may be replaced
   std::map<std::string, size_t> lastRead;
+  size_t now = 0;             ///< the node of the program
+  std::vector<AtenNode> made; ///< those of the result
+  std::map<std::string, std::string> same, baseNames;
+  std::map<std::string, View> views;
+  std::map<std::string, Current> currents;
+  std::map<std::string, Base> bases;
+  int64_t count = 0, looks = 0;
 };
 } // namespace
 
-LogicalResult makeFunctional(AtenGraph &graph, BatchNormMode norms, Location file) {
+LogicalResult makeFunctional(AtenGraph &graph, BatchNormMode norms, Location file, Budget &budget) {
   const bool any = llvm::any_of(graph.nodes, [&](const AtenNode &node) {
     return worksInPlace(node.op) || trains(node, norms);
   });
-  return any ? Renamer(graph, norms, file).run() : success();
+  return any ? Renamer(graph, norms, file, budget).run() : success();
 }
 
 } // namespace dtc::import

@@ -1,6 +1,7 @@
 #include "dtc/Plan/Cost/OpWork.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dtc::plan {
 
@@ -23,14 +24,23 @@ int64_t placedBytes(int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
+/// Of a part of a parameter that takes `bytes` in its type.
+static int64_t storedBytes(const Value &parameter, int64_t bytes) {
+  if (parameter.storedBits == 0)
+    return bytes;
+  double elements = double(bytes) / double(byteSize(parameter.type));
+  return static_cast<int64_t>(std::ceil(elements * parameter.storedBits / 8));
+}
+
 ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool trained,
                               const TensorSharding &layout, const Mesh &mesh,
                               const Software &software) {
   const Value &parameter = problem.values[value];
   const OptimizerFacts &optimizer = problem.optimizer;
   ParameterBytes bytes;
-  int64_t elements = localBytes(parameter, layout, mesh) / byteSize(parameter.type);
-  bytes.parameter = placedBytes(elements * byteSize(parameter.type));
+  int64_t whole = localBytes(parameter, layout, mesh), elements = whole / byteSize(parameter.type);
+  bytes.elements = placedBytes(whole) / byteSize(parameter.type);
+  bytes.parameter = placedBytes(storedBytes(parameter, whole));
   if (!trained)
     return bytes;
   int64_t gradient = optimizer.gradientBytes ? optimizer.gradientBytes : byteSize(parameter.type);
@@ -57,6 +67,7 @@ ParameterBytes modelBytes(const Problem &problem, const ProblemFacts &facts,
     ParameterBytes one = parameterBytes(problem, value, facts.gradientResult[value] >= 0,
                                         TensorSharding::replicated(argument.shape.size()), Mesh(),
                                         software);
+    all.elements += one.elements;
     all.parameter += one.parameter;
     all.gradient += one.gradient;
     all.states += one.states;

@@ -139,8 +139,8 @@ bool Folder::sameValue(ValueId a, ValueId b) const {
   auto hasGradient = [&](ValueId v) {
     return v < problem.arguments && facts.gradientResult[v] >= 0;
   };
-  return x.shape == y.shape && x.type == y.type && x.kind == y.kind &&
-         x.trainable == y.trainable && leaving[a] == leaving[b] && !(leaving[a] & output) &&
+  return x.shape == y.shape && x.type == y.type && x.kind == y.kind && x.trainable == y.trainable &&
+         x.storedBits == y.storedBits && leaving[a] == leaving[b] && !(leaving[a] & output) &&
          facts.batchDim[a] == facts.batchDim[b] && facts.sequenceDim[a] == facts.sequenceDim[b] &&
          facts.batchPending[a] == facts.batchPending[b] &&
          facts.sequencePending[a] == facts.sequencePending[b] &&

@@ -163,6 +163,13 @@ static std::string checkGradients(const Problem &problem) {
   return "";
 }
 
+/// Only frozen parameters are kept in fewer bits than their type has.
+static bool isStoredAsSaid(const Value &value) {
+  bool isFrozen = value.kind == ValueKind::Parameter && !value.trainable;
+  return value.storedBits == 0 || (isFrozen && value.storedBits > 0 &&
+                                   value.storedBits < 8.0 * double(byteSize(value.type)));
+}
+
 std::string check(const Problem &problem) {
   constexpr int64_t kWidestElement = 8; // bytes
   auto numValues = static_cast<int64_t>(problem.values.size());
@@ -181,6 +188,8 @@ std::string check(const Problem &problem) {
     if (!(io::CheckedSize::product(problem.values[value].shape) * kWidestElement))
       return "value " + std::to_string(value) +
              " has too many elements: " + shapeText(problem.values[value].shape);
+    if (!isStoredAsSaid(problem.values[value]))
+      return "value " + std::to_string(value) + " can't be stored in bits of its own";
   }
   for (size_t op = 0; op < problem.ops.size(); ++op)
     if (std::string error = checkOp(problem, op, defined); !error.empty())

@@ -83,6 +83,8 @@ static void to_json(json &j, const Value &value) {
     j["name"] = value.name;
   if (value.trainable)
     j["trainable"] = true;
+  if (value.storedBits != 0)
+    j["stored_bits"] = value.storedBits;
 }
 static void from_json(const json &j, Value &value) {
   j.at("shape").get_to(value.shape);
@@ -90,6 +92,7 @@ static void from_json(const json &j, Value &value) {
   value.kind = known<ValueKind>(j.at("kind"));
   value.name = j.value("name", "");
   value.trainable = j.value("trainable", false);
+  value.storedBits = j.value("stored_bits", 0.0);
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Round, factor, tensor, elementBytes)

@@ -133,6 +133,16 @@ void RankExecution::addRounds(OpId id) {
   }
 }
 
+/// Copies of weights that are kept in integers, in the type in which an op reads them.
+int64_t RankExecution::unpackedBytes(OpId id) const {
+  const Op &op = problem.ops[id];
+  int64_t bytes = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    if (const Value &value = problem.values[op.operands[i]]; value.storedBits > 0)
+      bytes += localBytes(value, sharding::operandSharding(op.rule, plan.ops[id], i), plan.mesh);
+  return bytes;
+}
+
 /// What is passed on between an op's steps.
 void RankExecution::addRing(OpId id) {
   for (const RingUse &use : work.ring(id, plan.ops[id], plan.mesh))
@@ -233,6 +243,7 @@ void RankExecution::runOp(OpId id) {
     scratch += double(work.ringBytes(id, choice, plan.mesh));
     kept = 0;
   }
+  scratch += double(unpackedBytes(id));
   if (scratch > 0)
     run.writes.push_back(addBuffer(static_cast<int64_t>(scratch)));
   if (double bytes = kept; bytes > 0) {

@@ -100,13 +100,13 @@ WeightClass &WeightFinder::classOf(WeightClass key) {
 }
 
 static void addTo(WeightClass::Tables &tables, const std::vector<int> &readers, int shift,
-                  const ParameterBytes &bytes, int64_t elements) {
+                  const ParameterBytes &bytes) {
   tables.parameters.addToStagesWith(readers, bytes.parameter, shift);
   tables.gradients.addToStagesWith(readers, bytes.gradient, shift);
   tables.states.addToStagesWith(readers, bytes.states, shift);
   tables.kept.addToStagesWith(readers, bytes.kept, shift);
   tables.update.addToStagesWith(readers, bytes.update, shift);
-  tables.elements.addToStagesWith(readers, elements, shift);
+  tables.elements.addToStagesWith(readers, bytes.elements, shift);
   tables.count.addToStagesWith(readers, 1, shift);
 }
 
@@ -121,13 +121,12 @@ static std::vector<int> unitsOf(const UnitCosts::Readers &readers, int shift) {
 void WeightFinder::add(ValueId value, WeightClass &to) {
   ParameterBytes bytes =
       parameterBytes(problem, value, to.trained, plan.arguments.at(value), plan.mesh, software);
-  int64_t elements = bytes.parameter / byteSize(problem.values[value].type);
   const UnitCosts::Readers &readers = unitCosts.readers(value);
   const std::vector<int> first = unitsOf(readers, 0);
   bool isShared = to.trained && first.size() > 1;
   for (int copy = 0; copy < readers.copies; ++copy) {
     int shift = copy * unitCosts.folded().count;
-    addTo(*to.tables, first, shift, bytes, elements);
+    addTo(*to.tables, first, shift, bytes);
     if (software.cachingAllocator || !software.updatesOnHost)
       to.tables->parts.emplace_back(unitsOf(readers, shift), bytes.parameter);
     if (isShared)

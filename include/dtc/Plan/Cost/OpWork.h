@@ -97,6 +97,7 @@ int64_t placedBytes(int64_t bytes);
 /// What one device keeps of a parameter from step to step, and of its gradient. One that isn't
 /// trained, as no gradient reaches it, has the parameter alone.
 struct ParameterBytes {
+  int64_t elements = 0; ///< of the parameter, as its place is rounded up
   int64_t parameter = 0, gradient = 0, states = 0;
   int64_t kept = 0;   ///< of a microbatch's gradient beside the sum
   int64_t update = 0; ///< of temporaries, during the update alone

@@ -51,6 +51,9 @@ struct Value {
   DType type = DType::F32;
   ValueKind kind = ValueKind::Activation;
   bool trainable = false; ///< of parameters
+  /// Of a parameter that isn't trained and is kept in integers: the bits of an element and of
+  /// its share of the scales. 0: it is kept in its type.
+  double storedBits = 0;
   bool operator==(const Value &) const = default;
 
   int64_t elements() const;

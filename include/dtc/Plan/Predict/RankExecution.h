@@ -88,6 +88,7 @@ private:
   ExecutionStep stepOf(OpId op) const;
   int addBuffer(int64_t bytes);
   void addRounds(OpId op);
+  int64_t unpackedBytes(OpId op) const;
   void addRing(OpId op);
   void addMask(OpId op, ExecutionStep &step);
   bool isTakenApart(OpId op) const;
