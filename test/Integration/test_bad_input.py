@@ -207,6 +207,17 @@ def test_element_types_without_products(tmp_path, number, name):
     assert planned.code == 0, planned.err
 
 
+@pytest.mark.parametrize("numbers", ["2.5, 2", "nan, 2", "1e30, 2"])
+def test_sizes_that_are_no_whole_numbers(tmp_path, numbers):
+    sizes = "".join(f" floats: {number}" for number in numbers.split(", "))
+    model = encode_model(f"""ir_version: 9 opset_import {{ version: 20 }} graph {{ name: "m"
+      node {{ op_type: "Constant" output: "sizes" attribute {{ name: "value_floats" type: FLOATS{sizes} }} }}
+      node {{ name: "turn" op_type: "Reshape" input: "x" input: "sizes" output: "y" }}
+      input {{ name: "x" type {{ tensor_type {{ elem_type: 1 shape {{ dim {{ dim_value: 4 }} }} }} }} }}
+      output {{ name: "y" type {{ tensor_type {{ elem_type: 1 }} }} }} }}""", tmp_path / "m.onnx")
+    refused(call("dtc", "plan", model, "--devices", 1, "--loss", "none"), 3, "node turn (Reshape)", "whole numbers")
+
+
 def test_outputs_that_are_not_of_samples(tmp_path):
     text = (ROOT / "test/Import/Inputs/output_of_weights.txtpb").read_text()
     model = encode_model(text, tmp_path / "m.onnx")

@@ -5,5 +5,6 @@ OPTIONS = {
     "ASAN_OPTIONS": "detect_container_overflow=0:detect_leaks=0:allocator_may_return_null=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     # libgomp and oneDNN aren't instrumented: what they order among their own threads can't be seen.
-    "TSAN_OPTIONS": "second_deadlock_stack=1:ignore_noninstrumented_modules=1",
+    # GoogleTest's death tests fork where threads run.
+    "TSAN_OPTIONS": "second_deadlock_stack=1:ignore_noninstrumented_modules=1:die_after_fork=0",
 }

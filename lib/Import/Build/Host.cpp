@@ -1,4 +1,5 @@
 #include "dtc/Import/Build/Host.h"
+#include "dtc/Import/Build/HostElementwise.h"
 
 #include "dtc-io/CheckedSize.h"
 #include "dtc/Dialect/Graph/Graph.h"
@@ -63,7 +64,7 @@ Host HostTensor::splat(Type element, Shape shape, double value) {
   if (tensor->isFloat())
     tensor->floats[0] = roundTo(element, value);
   else
-    tensor->ints[0] = wrapTo(element, static_cast<int64_t>(value));
+    tensor->ints[0] = wrapTo(element, truncated(value));
   return tensor;
 }
 
@@ -132,7 +133,7 @@ SmallVector<int64_t> HostTensor::intList() const {
   const Shape steps = strides();
   forEachIndex(shape, [&](ArrayRef<int64_t> index) {
     const int64_t at = dot(index, steps);
-    list.push_back(isFloat() ? static_cast<int64_t>(floats[at]) : ints[at]);
+    list.push_back(isFloat() ? truncated(floats[at]) : ints[at]);
   });
   return list;
 }

@@ -221,6 +221,11 @@ Host evaluateWhere(const Host &condition, const Host &lhs, const Host &rhs) {
              });
 }
 
+int64_t truncated(double value) {
+  const double end = std::ldexp(1.0, 63);
+  return value >= -end && value < end ? static_cast<int64_t>(value) : INT64_MIN;
+}
+
 Host evaluateCast(const Host &input, Type to) {
   if (input->element == to)
     return input;
@@ -232,10 +237,8 @@ Host evaluateCast(const Host &input, Type to) {
       const double value = input->floats[i];
       if (to.isInteger(1))
         result->ints[i] = value != 0;
-      else if (std::isnan(value) || std::fabs(value) > 9.2e18)
-        result->ints[i] = wrapTo(to, INT64_MIN); // undefined by the standard; as x86 does it
       else
-        result->ints[i] = wrapTo(to, static_cast<int64_t>(value));
+        result->ints[i] = wrapTo(to, truncated(value));
     } else {
       result->ints[i] = wrapTo(to, input->ints[i]);
     }

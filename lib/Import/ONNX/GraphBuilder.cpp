@@ -2,6 +2,7 @@
 
 #include "Subgraphs.h"
 
+#include "dtc/Import/Build/HostElementwise.h"
 #include "dtc/Import/Build/UnsupportedOperators.h"
 #include "dtc/Import/Unsupported.h"
 
@@ -75,6 +76,11 @@ FailureOr<Shape> NodeConverter::ints(int index, StringRef what) {
   Host constant = host(index);
   if (constant && size_t(constant->size()) > kMaxListed)
     return error() << what << " has too many numbers: " << constant->size();
+  // Old operators take them as floats, too.
+  if (constant && llvm::any_of(constant->floats, [](double number) {
+        return number != double(truncated(number));
+      }))
+    return error() << what << " must be whole numbers";
   if (constant)
     return constant->intList();
   return error() << what << " must be known while compiling: " << node.input(index);

@@ -15,9 +15,9 @@ using namespace dtc::io;
 
 namespace {
 
-/// AddressSanitizer tells of signals and of missing memory itself.
+/// Sanitizers tell of signals and of missing memory themselves.
 #if defined(__has_feature)
-constexpr bool kIsSanitized = __has_feature(address_sanitizer);
+constexpr bool kIsSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #else
 constexpr bool kIsSanitized = false;
 #endif
@@ -80,13 +80,13 @@ TEST_F(InputFileTest, EndsWhereAMappedFileIsTruncated) {
 TEST_F(InputFileTest, OtherBusErrorsStayWhatTheyAre) {
   std::optional<MappedFile> file = MappedFile::open(write("a", "text"), why);
   if (kIsSanitized)
-    GTEST_SKIP() << "AddressSanitizer takes signals";
+    GTEST_SKIP() << "sanitizers take signals";
   EXPECT_EXIT(std::raise(SIGBUS), testing::KilledBySignal(SIGBUS), "");
 }
 
 TEST_F(InputFileTest, EndsWithoutMemory) {
   if (kIsSanitized)
-    GTEST_SKIP() << "AddressSanitizer ends where there is no memory";
+    GTEST_SKIP() << "sanitizers end where there is no memory";
   auto use = [] {
     endSuddenlyWithoutMemory();
     size_t most = std::vector<char>().max_size() / 2;

@@ -15,4 +15,8 @@ Host evaluateBinary(llvm::StringRef op, const Host &lhs, const Host &rhs);
 Host evaluateWhere(const Host &condition, const Host &lhs, const Host &rhs);
 Host evaluateCast(const Host &input, mlir::Type to);
 
+/// Towards zero. No standard says what NaN and numbers out of range become; here it is what x86
+/// computes, the least integer.
+int64_t truncated(double value);
+
 } // namespace dtc::import
