@@ -7,6 +7,7 @@ import pytest
 
 from conftest import BIN, MODELS, check_call
 from test_memory import check_prediction
+from test_stage_groups import plan_file
 
 EMULATOR = BIN.parent / "lib" / "gpu-emulator"
 
@@ -46,6 +47,16 @@ def test_results_and_memory(tmp_path, model, devices, plan, flags):
     assert all(size == 0 for size in before["host_bytes"])
     for less, more, host in zip(after["arena_bytes"], before["arena_bytes"], after["host_bytes"]):
         assert host > 0 and less <= more - 0.95 * host
+
+
+def test_stages_with_meshes_of_their_own(tmp_path):
+    found = []
+    for kind in ("none", "optimizer"):
+        plan, devices = plan_file(tmp_path, [(1, 2, 1, 1), (1, 1, 2, 2)], schedule="zb", zero=1, offload=kind)
+        artifact = compiled(tmp_path, kind, "gpt2", "--devices", devices, "--target", "cpu", "--cluster", "cpu", "--plan", plan)
+        found.append(trained(artifact, "gpt2"))
+    assert found[0] == found[1]
+    assert all(size > 0 for size in inspected(artifact)["host_bytes"])
 
 
 def test_copies_are_made_at_any_moment(tmp_path, monkeypatch):

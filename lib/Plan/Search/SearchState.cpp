@@ -12,7 +12,7 @@ bool SearchState::trains() const { return plan::trains(problem); }
 
 bool SearchState::mayOffload() const {
   return !spec.offload && isAble(options.abilities.offload, Offload::Optimizer) &&
-         cluster.device.hasOwnMemory() && !options.executable && !isPinned(spec) && trains();
+         cluster.device.hasOwnMemory() && !isPinned(spec) && trains();
 }
 
 std::vector<int> SearchState::zeroLevels(const Degrees &degrees) const {

@@ -83,7 +83,7 @@ struct SearchOptions {
   Spec spec; ///< what is pinned
   Abilities abilities = {}; ///< of the program that is to run the plan
   /// The problem is that of the program that will run. It isn't shared out in ways for which the
-  /// program would have to be built anew (SharedRows.h), and states are offloaded if pinned alone.
+  /// program would have to be built anew (SharedRows.h).
   bool executable = true;
   /// The global batch is this many samples for each data-parallel rank; 0: it is
   /// the problem's.

@@ -336,7 +336,14 @@ TEST(PlanSearch, OffloadsStatesOfShardingsThatHoldLess) {
     auto offloaded = found(problem, 2, "offload=optimizer", on);
     auto free = found(problem, 2, "auto", on);
     EXPECT_EQ(bool(free), bool(offloaded)) << share << (free ? "" : free.error().message);
-    both += free && !found(problem, 2, "offload=none", on);
+    bool isNeeded = free && !found(problem, 2, "offload=none", on);
+    both += isNeeded;
+    SearchOptions options = optionsOf(2);
+    options.executable = true;
+    auto compiled = search(problem, on, options);
+    EXPECT_EQ(bool(compiled), bool(free)) << share;
+    if (compiled && isNeeded)
+      EXPECT_EQ(compiled->plan.degrees.offload, Offload::Optimizer) << share;
   }
   EXPECT_GT(both, 0);
 }
