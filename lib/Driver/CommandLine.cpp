@@ -129,6 +129,8 @@ std::optional<Error> resolveLearningRate(RawOptions &raw, Options &options) {
     return usage("--lr-schedule " + raw.lrSchedule + " needs --total-steps");
   if (rate.totalSteps && rate.warmupSteps > rate.totalSteps)
     return usage("--warmup-steps exceeds --total-steps");
+  if (rate.minLr > rate.lr)
+    return usage("--min-lr exceeds --lr");
   return std::nullopt;
 }
 
@@ -253,7 +255,7 @@ static void declareTrainingFlags(CLI::App &command, RawOptions &raw, FlagSet fla
         "none");
   shows(command.add_option("--min-lr", o.learningRate.minLr, "learning rate at the end"), "0");
   shows(command.add_option("--global-batch", raw.globalBatch, "samples a step"),
-        "the file's for each data-parallel rank");
+        "the file's for each data-parallel rank of the plan that is fastest a sample");
   shows(command.add_option("--micro-batch", raw.microBatch, "samples a microbatch and rank"),
         "the planner's choice");
   shows(command.add_option("--precision", raw.precision, "fp32, bf16, fp16 or bf16-true"),

@@ -37,11 +37,14 @@ static Condition batchOf(const Request &request, const Planned &planned) {
   if (request.globalBatch)
     return batch;
   batch.isAssumed = true;
-  int64_t samples = std::max<int64_t>(planned.model.fileBatch, 1);
-  batch.reason = planned.model.fileBatch > 0
-                     ? (request.options.import.shapes.empty() ? "the file's " : "the model's ") +
-                           std::to_string(samples) + " for each data-parallel rank"
-                     : "1 for each data-parallel rank";
+  const int64_t own = planned.model.fileBatch,
+                times = planned.problem.globalBatch() / std::max<int64_t>(own, 1);
+  const std::string file = request.options.import.shapes.empty() ? "the file's " : "the model's ";
+  if (own <= 0)
+    batch.reason = "the file leaves it open";
+  else
+    batch.reason =
+        (times == 1 ? "" : std::to_string(times) + " times ") + file + std::to_string(own);
   return batch;
 }
 

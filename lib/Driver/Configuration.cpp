@@ -42,7 +42,9 @@ static Result<std::vector<std::string>> argumentsIn(YAML::Node root, const std::
     bool isKnown = std::find(known.begin(), known.end(), key) != known.end();
     if (!isKnown && key == "data")
       continue; // compile's, which a plan doesn't depend on
-    if (!isKnown || key == "config") {
+    if (key == "config")
+      return refuse(entry.first, "a configuration names no other: '" + name + "'");
+    if (!isKnown) {
       std::string close = plan::nearest(key, known);
       return refuse(entry.first, "unknown key '" + name + "'" +
                                      (close.empty() ? "" : " (did you mean '" + close + "'?)"));

@@ -216,7 +216,7 @@ static Outcome<Weights> resolveWeights(const Options &options, Trained &trained)
   if (options.init) {
     auto chosen = chooseInitialization(module, weights.store);
     if (!chosen)
-      return fail(chosen.error());
+      return fail({options.model + ": " + chosen.error().message, chosen.error().category});
     weights.init.merge(*chosen);
   }
   for (const std::string &name : withoutData(module, weights.store))

@@ -268,10 +268,9 @@ static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate 
   return plan::search(whole.problem, cluster, asked);
 }
 
-static bool hasSlots(Trained &step) {
-  return step.module()
-      .walk([](graph::ToSlotsOp) { return WalkResult::interrupt(); })
-      .wasInterrupted();
+static bool hasSlots(const Trained &step) {
+  mlir::ModuleOp module = *step.model.module;
+  return module.walk([](graph::ToSlotsOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
 /// Whether a plan fits that has other slots for experts, and is else as asked for.
@@ -297,7 +296,7 @@ static bool fitsWith(const Planner &planner, const BatchChoice &batch,
 
 /// Slots for the worst case are the default, as they make every plan exact. Where these don't fit,
 /// says how many would.
-static plan::Error withCapacity(const Planner &planner, Candidate &whole,
+static plan::Error withCapacity(const Planner &planner, const Candidate &whole,
                                 const plan::SearchFailure &failure) {
   plan::Error error{report::failureText(failure), failure.category};
   const plan::Spec &spec = planner.request.spec;
@@ -311,6 +310,25 @@ static plan::Error withCapacity(const Planner &planner, Candidate &whole,
       break;
     }
   return error;
+}
+
+/// The same step for the global batch of the plan that is fastest a sample, where each rank brings
+/// the samples of the file. Who types that batch gets the same plan.
+static Outcome<Candidate> closeBatch(const Planner &open, Request &closed, const Candidate &whole) {
+  plan::SearchOptions asked = firstOptions(open, whole);
+  auto found = searchFreely(open, whole, asked);
+  plan::adviseOn(found, whole.problem, open.request.cluster, asked);
+  if (!found)
+    return fail(withCapacity(open, whole, found.error()));
+  closed.globalBatch = found->plan.degrees.samples();
+  auto imported = importModel(closed, open.file);
+  if (!imported)
+    return imported.code();
+  auto step =
+      buildTraining(closed.options, std::move(*imported), slotsFor(closed.options, closed.spec));
+  if (!step)
+    return step.code();
+  return prepare(open, std::move(*step));
 }
 
 /// The best plan, its degrees and microbatches included. The problem is for the samples of one of
@@ -409,8 +427,15 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
   auto whole = prepare(planner, std::move(trained));
   if (!whole)
     return whole.code();
+  Request closed = request;
+  Planner closedPlanner{env, closed, file};
+  if (request.isBatchOpen() && !request.globalBatch) {
+    whole = closeBatch(planner, closed, *whole);
+    if (!whole)
+      return whole.code();
+  }
   auto result = request.hasPlanFile() ? readPlan(planner, std::move(*whole))
-                                      : searchPlan(planner, std::move(*whole));
+                                      : searchPlan(closedPlanner, std::move(*whole));
   if (!result)
     return result;
   result->planningSeconds =

@@ -296,7 +296,10 @@ chooseInitialization(mlir::ModuleOp module, const WeightStore &store) {
     package::Distribution &draw = result[name];
     if (parameter.getBuffer()) {
       if (!text.ends_with("running_mean") && !text.ends_with("running_var"))
-        return Error{"buffer '" + name + "' has no data and --init cannot know it; give --weights"};
+        return Error{"buffer '" + name +
+                     "' has no data, and --init draws parameters alone; export the module with "
+                     "data (not on the device meta), or give --weights a file that has it, which a "
+                     "state_dict has of persistent buffers alone"};
       draw.mean = text.ends_with("running_var") ? 1 : 0;
     } else if (type.getRank() <= 1) {
       draw.mean = text.ends_with("weight") ? 1 : 0;

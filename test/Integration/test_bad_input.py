@@ -54,6 +54,7 @@ def test_missing_model(tmp_path):
     (["--threads-per-rank", "0"], ["--threads-per-rank", "between 1"]),
     (["--threads-per-rank", "100000"], ["--threads-per-rank", "100000"]),
     (["--lr-schedule", "cosine"], ["--total-steps"]),
+    (["--min-lr", "0.1"], ["--min-lr exceeds --lr"]),
     (["--lr", "inf"], ["--lr", "finite"]),
     (["--min-lr", "nan"], ["--min-lr", "finite"]),
     (["--eps", "-1"], ["--eps", "finite"]),

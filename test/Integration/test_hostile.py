@@ -240,6 +240,13 @@ def test_long_products(tmp_path, count, both):
     assert outcome.code == 0, outcome.err
 
 
+def test_values_that_are_read_twice(tmp_path):
+    """Each node adds the two before it: what the last one is fused of doubles with every two nodes."""
+    nodes = [node("Add", f"a{max(i - 1, 0)} a{max(i - 2, 0)}" if i else "x x", f"a{i}") for i in range(300)]
+    outcome = limited("dtc", *PLAN, model(tmp_path, X, *nodes, outputs="a299"))
+    assert outcome.code == 0, outcome.err[-300:]
+
+
 def test_many_aliases(tmp_path):
     """Names of tied weights: as many as one likes take no longer than reading them."""
     names = [f"m{i}.weight" for i in range(100_000)]

@@ -205,3 +205,35 @@ def test_integers_are_not_written_where_indices_may_be_outside(tmp_path):
     model = encode_model(SCATTER.replace("elem_type: 1 ", "elem_type: 7 "), tmp_path / "m.onnx")
     outcome = call("dtc", "compile", model, "--devices", 1, "--loss", "none", "-o", tmp_path / "m.dtc")
     assert outcome.code == 3 and "takes integers at computed indices" in outcome.error_line()
+
+
+def scattered(tmp_path, rows: int = 0, metadata: str = "") -> tuple:
+    """What `dtc plan` says of a plain write alone; with `rows`, into as many of a table."""
+    text = SCATTER.split('  node { op_type: "ScatterElements" input: "x" input: "at" input: "u" output: "added"')[0]
+    inputs = SCATTER[SCATTER.index("  input {"):SCATTER.index("  output {")]
+    if rows:
+        inputs = inputs.replace("dim_value: 4", f"dim_value: {rows}").replace("dim_value: 3", "dim_value: 65536")
+    node = text.rstrip().removesuffix("}") + metadata + " }\n"
+    model = encode_model(node + inputs + '  output { name: "replaced" } }', tmp_path / "m.onnx")
+    return call("dtc", "plan", model, "--devices", 1, "--loss", "none")
+
+
+def test_what_decides_among_equal_positions_is_said(tmp_path):
+    outcome = scattered(tmp_path)
+    assert outcome.code == 0
+    [warning] = [line for line in outcome.err.splitlines() if "warning" in line]
+    assert "ScatterElements" in warning and "the last one stays" in warning
+
+
+def test_means_that_pytorch_exports_as_writes_are_refused(tmp_path):
+    call_of = "%scatter_reduce : [num_users=1] = call_function[target=torch.ops.aten.scatter_reduce.two](args = (%x, 1, %at, %u, {}), kwargs = {{}})"
+    entry = 'metadata_props {{ key: "pkg.torch.onnx.fx_node" value: "{}" }}'
+    outcome = scattered(tmp_path, metadata=entry.format(call_of.format("mean")))
+    assert outcome.code == 3 and 'scatter_reduce("mean")' in outcome.error_line() and "torch.export" in outcome.error_line()
+    assert scattered(tmp_path, metadata=entry.format(call_of.format("amax"))).code == 0
+
+
+def test_comparisons_with_positions_are_bounded(tmp_path):
+    assert scattered(tmp_path, rows=1 << 8).code == 0
+    outcome = scattered(tmp_path, rows=1 << 23)
+    assert outcome.code == 3 and "compare too many elements" in outcome.error_line()

@@ -23,7 +23,7 @@ def test_what_nobody_asked_for_is_said():
                     "assumed": ["precision", "global_batch", "loss", "optimizer", "cluster"]}
     out = check_call("dtc", "plan", GPT2, "--devices", 4).out
     assert "for      precision fp32, global batch 32, sequence 32, loss cross_entropy, optimizer adamw, cluster cpu" in out
-    assert "--global-batch 32 (the file's 8 for each data-parallel rank)" in out
+    assert "--global-batch 32 (4 times the file's 8)" in out
     assert "rough: this machine isn't measured" in out
 
 
@@ -60,6 +60,16 @@ def test_runners_up_have_the_batch_of_the_choice(flags):
     assert answer["alternatives"]
     assert {samples(other["plan"]) for other in answer["alternatives"]} == {samples(answer["plan"])}
     assert samples(answer["plan"]) == answer["conditions"]["global_batch"]
+
+
+@pytest.mark.parametrize("model", ["gpt2.onnx", "llama_dyn.onnx"])
+@pytest.mark.parametrize("flags", [["--devices", 4], ["--gpus", 8]], ids=lambda flags: "-".join(map(str, flags)))
+def test_a_batch_that_is_assumed_is_planned_as_one_that_is_typed(model, flags):
+    """Eight GPUs pipeline a batch of 64 faster than each takes eight samples."""
+    assumed = planned(MODELS / model, *flags)
+    typed = planned(MODELS / model, *flags, "--global-batch", assumed["conditions"]["global_batch"])
+    for key in ("plan", "predicted", "stages", "collectives", "alternatives"):
+        assert assumed[key] == typed[key], key
 
 
 @pytest.mark.parametrize("command", ["compile", "plan", "estimate"])

@@ -4,7 +4,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, ROOT, Outcome, call, check_call, encode_model
+from conftest import MODELS, Outcome, ROOT, call, check_call, encode_model
 
 FLAGS = ["--loss", "cross_entropy", "--optimizer", "sgd", "--lr", 0, "--weight-decay", 0, "--devices", 1]
 
@@ -127,6 +127,27 @@ def test_what_has_no_data_may_be_drawn(tmp_path):
     assert outcome.code == 3 and "ln_f.weight" in outcome.error_line()
     drawn = check_call(*flags, "--init")
     assert "drawn at random" in drawn.err and "ln_f.weight" in drawn.err
+
+
+META = """ir_version: 9 opset_import { version: 18 }
+graph { name: "meta"
+  node { op_type: "MatMul" input: "x" input: "w" output: "h" } node { op_type: "Add" input: "h" input: "inv_freq" output: "y" }
+  input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_value: 2 } dim { dim_value: 4 } } } } }
+  input { name: "w" type { tensor_type { elem_type: 1 shape { dim { dim_value: 4 } dim { dim_value: 4 } } } }
+    metadata_props { key: "pkg.torch.export.graph_signature.InputSpec.kind" value: "PARAMETER" } }
+  input { name: "inv_freq" type { tensor_type { elem_type: 1 shape { dim { dim_value: 4 } } } }
+    metadata_props { key: "pkg.torch.export.graph_signature.InputSpec.kind" value: "BUFFER" } }
+  output { name: "y" } }
+"""
+
+
+def test_what_init_cannot_draw_names_the_way_out(tmp_path):
+    """Angles of positions are buffers that no state_dict has."""
+    model = encode_model(META, tmp_path / "meta.onnx")
+    outcome = call("dtc", "compile", model, *FLAGS, "--init", "-o", tmp_path / "m.dtc")
+    line = outcome.error_line()
+    assert outcome.code == 3 and "meta.onnx: buffer 'inv_freq' has no data" in line, line
+    assert "export the module with data" in line and "--weights" in line
 
 
 def test_files_are_referred_to(tmp_path, original):

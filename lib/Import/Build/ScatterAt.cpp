@@ -1,5 +1,6 @@
 #include "dtc/Import/Build/ScatterAt.h"
 
+#include "dtc-io/CheckedSize.h"
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Indices.h"
 
@@ -15,6 +16,14 @@ struct Rows {
   Value data, at, updates, inside;
 };
 } // namespace
+
+/// A step of more than these takes minutes.
+static LogicalResult checkComparisons(Conversion &node, ArrayRef<int64_t> sizes) {
+  if (io::CheckedSize::product(sizes).isAtMost(int64_t(1) << 38))
+    return success();
+  return node.error() << "writes at positions of run time: a step would compare too many elements "
+                         "with them, which may be 2^38 pairs of an element and a position";
+}
 
 static Shape shapeOf(Value value) { return Shape(tensorType(value).getShape()); }
 
@@ -128,6 +137,10 @@ FailureOr<Tensor> scatterAlong(Conversion &node, const Tensor &data, Value at,
   auto indices = computedIndices(node, at, data.element(), data.shape()[axis]);
   if (failed(indices))
     return failure();
+  Shape pairs = data.shape();
+  pairs.push_back(shapeOf(at)[axis]);
+  if (failed(checkComparisons(node, pairs)))
+    return failure();
   Shape toLast = llvm::to_vector(llvm::seq<int64_t>(data.rank())); // its own inverse
   std::swap(toLast[axis], toLast.back());
   auto turned = [&](Value value) { return value ? transpose(emit, value, toLast) : value; };
@@ -168,11 +181,14 @@ FailureOr<Tensor> scatterRows(Conversion &node, const Tensor &data, ArrayRef<Val
     return failure();
   const int64_t count = product(shapeOf(indices->at)), size = product(indexed);
   const int64_t width = product(ArrayRef(shape).drop_front(components.size()));
+  const bool wholeRows = write == Write::Replace && !data.element().isInteger(1);
+  if (failed(checkComparisons(node, {size, count, wholeRows ? 1 : width})))
+    return failure();
   Value at = reshape(emit, indices->at, {count});
   Value table = reshape(emit, node.value(data), {size, width});
   Value rows = reshape(emit, node.value(updates), {count, width});
   Value result;
-  if (write == Write::Replace && !data.element().isInteger(1)) {
+  if (wholeRows) {
     Value last = lastHit(emit, hits(emit, at, size));
     Value written = broadcastAlong(emit, isWritten(emit, last), {size, width}, {0});
     result = arith::SelectOp::create(emit, written, gather(emit, rows, last, 0), table);

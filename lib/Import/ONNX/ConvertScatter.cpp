@@ -20,6 +20,26 @@ static FailureOr<Write> readReduction(NodeConverter &node) {
   return known->second;
 }
 
+/// PyTorch's exporter writes a mean, which ONNX lacks, as if nothing were combined.
+static LogicalResult refuseMeans(const NodeConverter &node) {
+  const std::string text = metadata(node.node.metadata_props(), "pkg.torch.onnx.fx_node");
+  const StringRef call = text;
+  if (call.contains("aten.scatter_reduce") && call.contains(", mean)"))
+    return node.error() << "was scatter_reduce(\"mean\"), which the exporter has made a write that "
+                           "keeps one value of each place; export a program with "
+                           "torch.export.save(torch.export.export(model, (input,)), \"model.pt2\")";
+  return success();
+}
+
+/// The standard leaves open what happens where two values go to one place.
+static void warnOfEqualPositions(const NodeConverter &node, Write write) {
+  const Host at = node.host(1), updates = node.host(2);
+  if (write == Write::Replace && !at && !(updates && updates->isSplat()))
+    emitWarning(node.tensors.model.location)
+        << node.op() << ": of values that are written to one place the last one stays; positions "
+        << "are computed, and ONNX leaves open which one stays";
+}
+
 /// The components of positions are the last dimension.
 static LogicalResult convertScatterND(NodeConverter &node) {
   const Tensor &data = node.input(0), &indices = node.input(1);
@@ -29,6 +49,7 @@ static LogicalResult convertScatterND(NodeConverter &node) {
   auto write = readReduction(node);
   if (failed(write))
     return failure();
+  warnOfEqualPositions(node, *write);
   const Shape lead(ArrayRef(indices.shape()).drop_back());
   SmallVector<Tensor> components;
   for (int64_t k = 0; k < depth; ++k)
@@ -40,8 +61,9 @@ static LogicalResult convertScatterElements(NodeConverter &node) {
   const Tensor &data = node.input(0);
   auto axis = node.axis(node.attrInt("axis", 0), data.rank());
   auto write = readReduction(node);
-  if (failed(axis) || failed(write))
+  if (failed(axis) || failed(write) || failed(refuseMeans(node)))
     return failure();
+  warnOfEqualPositions(node, *write);
   return node.define(scatterElements(node, data, node.input(1), node.input(2), *axis, *write));
 }
 

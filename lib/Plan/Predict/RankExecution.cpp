@@ -3,6 +3,7 @@
 #include "dtc/Plan/Plan/Flow.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dtc::plan {
 
@@ -211,6 +212,17 @@ bool RankExecution::writesInPlace(const Op &op) const {
   return isLossGradient || op.kind == OpKind::Reduction || op.kind == OpKind::Normalization;
 }
 
+/// The second one says that a buffer is shared. All of them would double with each op of a chain
+/// that reads its last value twice.
+static std::vector<int> atMostTwice(const std::vector<int> &buffers) {
+  std::map<int, int> times;
+  std::vector<int> kept;
+  for (int buffer : buffers)
+    if (++times[buffer] <= 2)
+      kept.push_back(buffer);
+  return kept;
+}
+
 void RankExecution::runOp(OpId id) {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
@@ -234,7 +246,8 @@ void RankExecution::runOp(OpId id) {
     if (!alias)
       run.writes.push_back(addBuffer(localBytes(problem.values[value], layout, plan.mesh)));
     // A fused value is its operands until the kernel that ends the chain.
-    make(value, std::move(layout), alias ? run.reads : std::vector<int>{run.writes.back()});
+    make(value, std::move(layout),
+         alias ? atMostTwice(run.reads) : std::vector<int>{run.writes.back()});
   }
   double share = localShare(choice, plan.mesh), kept = work.savedBytes(id),
          scratch = isMeasured(id) ? 0 : work.scratchBytes(id) * share;
