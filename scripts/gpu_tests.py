@@ -265,10 +265,10 @@ def part_device(machine: Machine, cases: list):
     for suite in json.loads(report.read_text())["testsuites"]:
         for test in suite["testsuite"]:
             if test.get("result") == "SKIPPED":
-                yield test["name"], None, "skipped"
+                yield test["name"], None, " ".join(skip["message"] for skip in test.get("skipped", [])).strip() or "skipped"
             else:
-                why = test["failures"][0]["failure"].splitlines()[0][:200] if "failures" in test else test["time"]
-                yield test["name"], "failures" not in test, why.replace("|", "/")
+                why = " ".join(failure["failure"] for failure in test.get("failures", [])) or test["time"]
+                yield test["name"], "failures" not in test, " ".join(why.split())[:1000].replace("|", "/")
 
 
 def part_processes(machine: Machine, cases: list):

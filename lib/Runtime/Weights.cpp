@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 namespace dtc::rt {
 
@@ -50,6 +51,25 @@ struct Stretch {
       convert(to, target, dtype, data + begin * sizeOf(dtype), count);
       return;
     }
+    // Each number is a function of its place, so threads draw what one would.
+    const int64_t threads = std::clamp<int64_t>(count / kLeastOfThread, 1, mostThreads());
+    const int64_t share = (count + threads - 1) / threads;
+    std::vector<std::thread> workers;
+    for (int64_t first = share; first < count; first += share)
+      workers.emplace_back([=, this] {
+        draw(begin + first, std::min(share, count - first), to, target + first * sizeOf(to));
+      });
+    draw(begin, std::min(share, count), to, target);
+    for (std::thread &worker : workers)
+      worker.join();
+  }
+
+private:
+  /// Numbers of a thread: fewer are drawn sooner than one is made.
+  static constexpr int64_t kLeastOfThread = int64_t(1) << 13;
+  static int64_t mostThreads() { return std::max(1U, std::thread::hardware_concurrency()); }
+
+  void draw(int64_t begin, int64_t count, DType to, char *target) const {
     constexpr int64_t kPiece = 1024;
     float piece[kPiece];
     for (int64_t done = 0; done < count; done += kPiece) {

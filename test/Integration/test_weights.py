@@ -150,6 +150,23 @@ def test_what_init_cannot_draw_names_the_way_out(tmp_path):
     assert "export the module with data" in line and "--weights" in line
 
 
+def test_each_rank_draws_its_part_of_what_one_draws(tmp_path):
+    """One rank draws a whole weight on several threads; of two, each draws pieces of its rows."""
+    weights = load_file(MODELS / "gpt2.safetensors")
+    name = "transformer.h.0.mlp.c_fc.weight"
+    assert weights.pop(name).size >= 2**14
+    save_file(weights, tmp_path / "w.safetensors")
+    drawn = []
+    for devices in (1, 2):
+        check_call("dtc", "compile", MODELS / "gpt2_b1.onnx", *FLAGS[:-1], devices, "--global-batch", 2, "--weights",
+                   tmp_path / "w.safetensors", "--init", "--plan", f"tp={devices}", "-o", tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", MODELS / "gpt2.data.safetensors", "--steps", 1, "--save-weights",
+                   tmp_path / "drawn.safetensors")
+        drawn.append(load_file(tmp_path / "drawn.safetensors")[f"m.{name}"])
+    assert (drawn[0] == drawn[1]).all()
+    assert 0.9 < drawn[0].std() / 0.02 < 1.1 and len(set(drawn[0].flatten().tolist())) > drawn[0].size / 2
+
+
 def test_files_are_referred_to(tmp_path, original):
     """Neither safetensors nor external data are copied, unless asked for."""
     weights = tmp_path / "w.safetensors"

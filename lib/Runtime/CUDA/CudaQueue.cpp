@@ -5,7 +5,7 @@ namespace dtc::rt::cuda {
 Result<std::unique_ptr<CudaQueue>> CudaQueue::create(Gpu &gpu, RankProgress &progress,
                                                      std::string name) {
   std::unique_ptr<CudaQueue> queue(new CudaQueue(gpu, progress, std::move(name)));
-  DTC_CUDA_TRY(DTC_CUDA_CALL(gpu.driver, cuStreamCreate, &queue->stream, CU_STREAM_NON_BLOCKING));
+  DTC_CUDA_TRY(gpu.createStream(queue->stream));
   progress.queueBegins();
   return queue;
 }
@@ -17,7 +17,7 @@ CudaQueue::~CudaQueue() {
   (void)synchronize();
   progress.queueEnds();
   driver.cuStreamSynchronize(stream);
-  driver.cuStreamDestroy_v2(stream);
+  gpu.destroyStream(stream);
 }
 
 void CudaQueue::signal(Event &event) {

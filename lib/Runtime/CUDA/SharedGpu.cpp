@@ -366,7 +366,7 @@ bool sharesGpu() {
 /// A stream that waits may neither hold up another behind the same hardware queue nor the loading
 /// of a kernel, for which all streams would have to be idle.
 void prepareToShareGpu() {
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", std::to_string(kHardwareQueues).c_str(), /*overwrite=*/0);
   ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
 }
 

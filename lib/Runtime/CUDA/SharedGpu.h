@@ -23,6 +23,9 @@ namespace dtc::rt::cuda {
 /// Whether DTC_SHARE_GPU asks for it.
 bool sharesGpu();
 
+/// Of a GPU, at most; a stream has one, alone or with others.
+inline constexpr int kHardwareQueues = 32;
+
 /// Says to the driver, before it is loaded, what streams that wait for each other need.
 void prepareToShareGpu();
 

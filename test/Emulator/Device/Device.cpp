@@ -1,6 +1,8 @@
 #include "Emulator/Device/Device.h"
 
 #include "Emulator/Device/Fault.h"
+#include "Emulator/Device/Settings.h"
+#include "dtc-cuda/Driver.h"
 
 #include <cstdio>
 
@@ -34,6 +36,15 @@ void Device::orderDefaultStream(Stream &next) {
   } else if (nullStream && next.isBlocking()) {
     next.wait(nullStream->mark());
   }
+}
+
+void Device::requireQueueForEachStream() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (streams.size() > settings().queues)
+    throw Fault(cuda::CUDA_ERROR_LAUNCH_FAILED,
+                "a stream waits for a word, and " + std::to_string(streams.size()) +
+                    " streams share " + std::to_string(settings().queues) +
+                    " hardware queues (CUDA_DEVICE_MAX_CONNECTIONS)");
 }
 
 void Device::synchronize() {

@@ -1,5 +1,6 @@
 #include "Emulator/Device/Settings.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +38,7 @@ const Settings &settings() {
       readNumber("DTC_EMULATED_GPU_SEED", 1),
       std::chrono::microseconds(readNumber("DTC_EMULATED_GPU_DELAY_US", 50)),
       std::chrono::seconds(readNumber("DTC_EMULATED_NCCL_TIMEOUT_S", 30)),
+      std::clamp<size_t>(readNumber("CUDA_DEVICE_MAX_CONNECTIONS", 8), 1, 32),
       trafficFile ? trafficFile : "",
   };
   return read;

@@ -13,6 +13,7 @@ struct Settings {
   uint64_t seed;                          // DTC_EMULATED_GPU_SEED
   std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none
   std::chrono::seconds collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
+  size_t queues;                          // CUDA_DEVICE_MAX_CONNECTIONS, as of a true driver
   std::string trafficFile;                // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
 };
 

@@ -307,6 +307,7 @@ CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, unsigned v
     if (flags > CU_STREAM_WAIT_VALUE_AND)
       throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
     Stream &found = streamOf(stream);
+    found.device().requireQueueForEachStream();
     Operation operation{"wait for a word", [=, &device = found.device()] {
                           while (!hasCome(std::atomic_ref<unsigned>(*word).load(), value, flags) &&
                                  !device.hasFailed())

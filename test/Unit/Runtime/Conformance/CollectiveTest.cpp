@@ -149,6 +149,7 @@ TEST_P(Conformance, QueuesOfDifferentNamesDoNotMeet) {
 }
 
 TEST_P(Conformance, CollectivesThatDifferAreAnError) {
+  DTC_NEEDS_RANKS(2);
   auto statuses = statusesOf(2, [&](Rank &rank) {
     return perform(rank, specOf(Kind::AllReduce, {0, 1}, {{rank.number() + 1}}));
   });
@@ -157,6 +158,7 @@ TEST_P(Conformance, CollectivesThatDifferAreAnError) {
 }
 
 TEST_P(Conformance, ACollectiveThatARankMissesEndsInTime) {
+  DTC_NEEDS_RANKS(2);
   auto statuses = statusesOf(2, [&](Rank &rank) {
     DTC_TRY(rank.begin(kQueues));
     if (rank.number() == 1) {

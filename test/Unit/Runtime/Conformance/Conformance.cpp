@@ -107,10 +107,11 @@ Status Rank::synchronizeAll() {
   return first;
 }
 
-void Conformance::SetUp() {
-  if (std::string why = GetParam().whySkipped ? GetParam().whySkipped() : ""; !why.empty())
-    GTEST_SKIP() << why;
+std::string Conformance::lackOf(int ranks) {
+  return GetParam().whySkipped ? GetParam().whySkipped(ranks) : "";
 }
+
+void Conformance::SetUp() { DTC_NEEDS_RANKS(1); }
 
 std::vector<Status> Conformance::statusesOf(int ranks, const Body &body,
                                             std::chrono::milliseconds timeLimit, int threads) {
@@ -151,6 +152,7 @@ std::vector<Status> Conformance::statusesOf(int ranks, const Body &body,
 }
 
 void Conformance::onRanks(int ranks, const Body &body, int threads) {
+  DTC_NEEDS_RANKS(ranks);
   for (const Status &status : statusesOf(ranks, body, std::chrono::seconds(20), threads))
     EXPECT_TRUE(status.isOk()) << status.message();
 }

@@ -27,7 +27,8 @@ struct Target {
   std::function<std::unique_ptr<Platform>()> createPlatform;
   std::string codeName; ///< of the file with the kernels
   std::function<std::string()> code;
-  std::function<std::string()> whySkipped = {}; ///< empty: nothing is missing
+  /// What so many ranks need and this machine lacks; empty: nothing.
+  std::function<std::string(int)> whySkipped = {};
   bool hasConvolutions = true;
   bool hasAttention = false;   ///< as one call
   bool hasEpilogues = false;   ///< of products
@@ -88,13 +89,21 @@ class Conformance : public testing::TestWithParam<Target> {
 protected:
   using Body = std::function<Status(Rank &)>;
   void SetUp() override;
+  /// What this machine lacks for so many ranks; empty: nothing.
+  static std::string lackOf(int ranks);
   /// Statuses by rank; a rank that fails aborts the run.
   std::vector<Status> statusesOf(int ranks, const Body &body,
                                  std::chrono::milliseconds timeLimit = std::chrono::seconds(20),
                                  int threads = 1);
-  /// The same, of ranks that must all succeed.
+  /// The same, of ranks that must all succeed. Where the machine lacks what they need, the test is
+  /// skipped.
   void onRanks(int ranks, const Body &body, int threads = 1);
 };
+
+/// Begins a test of so many ranks.
+#define DTC_NEEDS_RANKS(ranks)                                                                     \
+  if (std::string why = lackOf(ranks); !why.empty())                                               \
+  GTEST_SKIP() << why
 
 /// Returns from a body where a call fails.
 #define DTC_TRY(call)                                                                             \

@@ -18,7 +18,7 @@ std::string readKernels() {
 }
 
 dtc::rt::conformance::RegisterTarget cuda({"CUDA", dtc::rt::createCudaPlatform, "kernels.ptx",
-                                           readKernels, [] { return dtc::rt::test::whyNoGpus(); },
+                                           readKernels, dtc::rt::test::whyNoGpus,
                                            /*hasConvolutions=*/true, /*hasAttention=*/true,
                                            /*hasEpilogues=*/true,
                                            /*dropsIssuedWork=*/false});

@@ -118,6 +118,7 @@ TEST_P(Conformance, ASendIsDoneWhenItsBufferMayBeReused) {
 }
 
 TEST_P(Conformance, SizesThatDifferAreAnErrorOnBothRanks) {
+  DTC_NEEDS_RANKS(2);
   for (auto sizes : {std::vector<uint64_t>{8}, std::vector<uint64_t>{4, 4}}) {
     auto statuses = statusesOf(2, [&](Rank &rank) {
       DTC_TRY(rank.begin(kQueues));
@@ -138,6 +139,7 @@ TEST_P(Conformance, SizesThatDifferAreAnErrorOnBothRanks) {
 }
 
 TEST_P(Conformance, AMessageThatNeverComesEndsInTime) {
+  DTC_NEEDS_RANKS(2);
   for (bool receives : {true, false}) {
     auto start = std::chrono::steady_clock::now();
     auto statuses = statusesOf(2, [&](Rank &rank) {
@@ -163,6 +165,7 @@ TEST_P(Conformance, AMessageThatNeverComesEndsInTime) {
 }
 
 TEST_P(Conformance, FailureOfOneRankEndsWhatOthersWaitFor) {
+  DTC_NEEDS_RANKS(3);
   auto start = std::chrono::steady_clock::now();
   auto statuses = statusesOf(3, [&](Rank &rank) {
     DTC_TRY(rank.begin({QueueKind::Compute, QueueKind::Send, QueueKind::Receive,
@@ -192,6 +195,7 @@ TEST_P(Conformance, FailureOfOneRankEndsWhatOthersWaitFor) {
 }
 
 TEST_P(Conformance, WhatIsLeftOfAnAbortedRunIsNotDone) {
+  DTC_NEEDS_RANKS(2);
   if (!GetParam().dropsIssuedWork)
     GTEST_SKIP() << "kernels that were launched can't be called back";
   // Rank 1 fails; rank 0 has far more to compute than there is time for.
