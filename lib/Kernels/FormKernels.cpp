@@ -14,6 +14,7 @@
 using namespace mlir;
 
 namespace dtc::kernels {
+#define GEN_PASS_DEF_BATCHTOTALS
 #define GEN_PASS_DEF_DECOMPOSELAYERS
 #define GEN_PASS_DEF_FOLDEPILOGUES
 #define GEN_PASS_DEF_FORMKERNELS
@@ -131,6 +132,10 @@ KernelFormation::KernelFormation(const target::Target &target, Formed formed)
     : outliner(std::make_unique<Outliner>(target, std::move(formed))) {}
 KernelFormation::~KernelFormation() = default;
 
+LogicalResult KernelFormation::formTotals(func::FuncOp function) {
+  return failure(failed(checkOneBlock(function)) || failed(outliner->outlineTotals(function)));
+}
+
 LogicalResult KernelFormation::form(func::FuncOp function) {
   return failure(failed(checkOneBlock(function)) || failed(outliner->outline(function)));
 }
@@ -145,11 +150,23 @@ LogicalResult formKernels(ModuleOp module, const target::Target &target,
   });
   for (func::FuncOp function : llvm::reverse(functions))
     if (!function.isExternal() &&
-        (failed(decomposeLayers(function, target)) ||
+        (failed(formation.formTotals(function)) || failed(decomposeLayers(function, target)) ||
          failed(normalizeContractions(function, target)) ||
          failed(foldIntoProducts(function, target)) || failed(formation.form(function))))
       return failure();
   return success();
+}
+
+/// The kernels of all functions, by one of the steps of forming them.
+static LogicalResult formEach(ModuleOp module,
+                              LogicalResult (KernelFormation::*step)(func::FuncOp)) {
+  FailureOr<const target::Target *> target = target::targetOf(module);
+  if (failed(target))
+    return failure();
+  KernelFormation formation(**target);
+  return onEachFunction(module, [&](func::FuncOp function, const target::Target &) {
+    return (formation.*step)(function);
+  });
 }
 
 namespace {
@@ -168,15 +185,17 @@ struct FoldEpiloguesPass : impl::FoldEpiloguesBase<FoldEpiloguesPass> {
   }
 };
 
+struct BatchTotalsPass : impl::BatchTotalsBase<BatchTotalsPass> {
+  void runOnOperation() override {
+    if (failed(formEach(getOperation(), &KernelFormation::formTotals)))
+      signalPassFailure();
+  }
+};
+
 struct FormKernelsPass : impl::FormKernelsBase<FormKernelsPass> {
   void runOnOperation() override {
-    FailureOr<const target::Target *> target = target::targetOf(getOperation());
-    if (failed(target))
-      return signalPassFailure();
-    KernelFormation formation(**target);
-    for (auto function : llvm::to_vector(getOperation().getOps<func::FuncOp>()))
-      if (!function.isExternal() && failed(formation.form(function)))
-        return signalPassFailure();
+    if (failed(formEach(getOperation(), &KernelFormation::form)))
+      signalPassFailure();
   }
 };
 

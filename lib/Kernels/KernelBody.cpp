@@ -18,8 +18,9 @@ BodyInfo::BodyInfo(Block &body) : body(body), ownArguments(body.getNumArguments(
     while (ownArguments > 0 && elementsOf(body.getArgument(ownArguments - 1)) == 1)
       --ownArguments;
     ownArguments /= pieces;
+    joins = exec::joinsOf(kernel);
   }
-  const size_t numOps = (body.getOperations().size() - 1) / pieces;
+  const size_t numOps = (body.getOperations().size() - 1 - joins.size()) / pieces;
   for (Operation &op : body.without_terminator()) {
     if (ops.size() == numOps)
       break;
@@ -27,7 +28,8 @@ BodyInfo::BodyInfo(Block &body) : body(body), ownArguments(body.getNumArguments(
     ops.push_back(&op);
   }
   OperandRange yielded = body.getTerminator()->getOperands();
-  llvm::append_range(results, yielded.take_front(yielded.size() / pieces));
+  llvm::append_range(results,
+                     joins.empty() ? yielded.take_front(yielded.size() / pieces) : yielded);
 }
 
 int64_t elementsOf(Value value) { return IndexMath::numElements(shapeOf(value)); }
@@ -65,6 +67,19 @@ ColumnShape columnShape(ReduceOp op) {
 bool hasOwnLoops(Operation *op) {
   auto inKernels = dyn_cast<KernelOpInterface>(op);
   return inKernels && inKernels.hasOwnLoops();
+}
+
+std::optional<PartialSum> partialSum(graph::ConcatOp join, int64_t piece) {
+  auto reduce = join.getInputs()[piece].getDefiningOp<ReduceOp>();
+  auto parts = reduce ? reduce.getInput().getDefiningOp<graph::ReshapeOp>() : nullptr;
+  auto pad = parts ? parts.getInput().getDefiningOp<graph::PadOp>() : nullptr;
+  if (!pad || reduce.getKind() != graph::ReduceKind::Sum ||
+      reduce.getDims() != ArrayRef<int64_t>{1} || shapeOf(parts.getResult()).size() != 2 ||
+      pad.getLow() != ArrayRef<int64_t>{0} || pad.getInterior() != ArrayRef<int64_t>{0} ||
+      !pad.getValue().isZero())
+    return std::nullopt;
+  ArrayRef<int64_t> shape = shapeOf(parts.getResult());
+  return PartialSum{reduce, pad.getInput(), shape[0], shape[1]};
 }
 
 /// True if a value that depends on `op` has more elements than its result.
@@ -106,6 +121,8 @@ SpecialResult specialResult(const BodyInfo &info) {
 }
 
 FailureOr<KernelKind> classify(const BodyInfo &info) {
+  if (!info.joins.empty())
+    return KernelKind::Rows;
   SmallVector<Operation *> special;
   SmallVector<ReduceOp> large;
   for (Operation *op : info.ops) {
@@ -202,12 +219,12 @@ std::vector<OutputGroup> outputGroups(const BodyInfo &info, int64_t rows) {
   return groups;
 }
 
-bool isFlat(const BodyInfo &info) {
-  int64_t elements = elementsOf(info.results[0]);
+/// Whether ops do the same to each of so many elements; scalars are the same for all of them.
+static bool isFlat(const BodyInfo &info, ArrayRef<Operation *> ops, int64_t elements) {
   auto fits = [&](Value value) {
     return shapeOf(value).empty() || elementsOf(value) == elements;
   };
-  for (Operation *op : info.ops) {
+  for (Operation *op : ops) {
     bool allowed = graph::isElementwise(op) || isa<graph::SumOp, graph::ReshapeOp>(op);
     if (auto broadcast = dyn_cast<graph::BroadcastOp>(op))
       allowed = shapeOf(broadcast.getInput()).empty();
@@ -220,8 +237,37 @@ bool isFlat(const BodyInfo &info) {
   }
   Block::BlockArgListType arguments = info.body.getArguments();
   return llvm::all_of(arguments.take_front(info.ownArguments), fits) &&
-         llvm::all_of(arguments.drop_front(info.ownArguments * info.pieces), fits) &&
-         llvm::all_of(info.results, fits);
+         llvm::all_of(arguments.drop_front(info.ownArguments * info.pieces), fits);
+}
+
+bool isFlat(const BodyInfo &info) {
+  const int64_t elements = elementsOf(info.results[0]);
+  return isFlat(info, info.ops, elements) && llvm::all_of(info.results, [&](Value value) {
+           return shapeOf(value).empty() || elementsOf(value) == elements;
+         });
+}
+
+bool addsUpFlat(const BodyInfo &info) {
+  llvm::SmallPtrSet<Operation *, 8> adding;
+  std::optional<PartialSum> first;
+  for (graph::ConcatOp join : info.joins)
+    for (int64_t piece = 0; piece < info.pieces; ++piece) {
+      std::optional<PartialSum> sum = partialSum(join, piece);
+      if (!sum || (first && sum->elements != first->elements) ||
+          shapeOf(sum->term) !=
+              ArrayRef(elementsOf(info.body.getArgument(piece * info.ownArguments))) ||
+          sum->parts != llvm::divideCeil(elementsOf(sum->term), sum->elements))
+        return false;
+      if (!first)
+        first = sum;
+      Operation *parts = sum->reduce.getInput().getDefiningOp();
+      adding.insert_range(
+          ArrayRef<Operation *>{sum->reduce, parts, parts->getOperand(0).getDefiningOp()});
+    }
+  SmallVector<Operation *> rest;
+  llvm::copy_if(info.ops, std::back_inserter(rest),
+                [&](Operation *op) { return !adding.contains(op); });
+  return first && isFlat(info, rest, elementsOf(first->term));
 }
 
 } // namespace dtc::kernels

@@ -50,8 +50,7 @@ exec::KernelOp Outliner::build(ArrayRef<Operation *> ops, ArrayRef<Value> inputs
   return kernel;
 }
 
-/// Brings a flat kernel to one dimension, so that tensors of all shapes share it.
-static void flatten(exec::KernelOp kernel) {
+void flatten(exec::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   auto flat = [](Value value) {
     auto type = cast<RankedTensorType>(value.getType());
@@ -95,13 +94,14 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   OpBuilder builder(module.getContext());
   FailureOr<KernelKind> kind = failure();
-  bool flat = false;
+  bool flat = false, joins = false;
   {
     BodyInfo info(body);
     kind = classify(info);
     if (failed(kind))
       return failure();
     flat = *kind == KernelKind::Pointwise && isFlat(info);
+    joins = !info.joins.empty(); // of tensors of one dimension
   }
   if (flat)
     flatten(kernel);
@@ -117,7 +117,7 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
     return failure();
   kernel.setExtent(shape->extent);
   kernel.setScratchBytes(shape->scratchBytes);
-  kernel.setFlat(flat);
+  kernel.setFlat(flat || joins);
   if (shape->geometry)
     kernel.setGeometryAttr(shape->geometry);
   kernel.setSymName((nameOf(*kind) + "_" + Twine(numbers[size_t(*kind)]++)).str());
@@ -126,6 +126,13 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   if (formed && failed(formed(kernel)))
     return failure();
   return Launch{&entry->second, shape->extent};
+}
+
+exec::KernelOp Outliner::inModule(const Launch &launch) {
+  exec::KernelOp shared = launch.kernel->kernel;
+  if (shared->getParentOp() != module && !symbols->lookup(shared.getSymName()))
+    insert(shared.clone());
+  return shared;
 }
 
 /// The launch stands where the source's last op stood, and is named like it.
@@ -160,9 +167,7 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
     found = *added;
   }
   SmallVector<Type> types = llvm::map_to_vector(outputs, [](Value v) { return v.getType(); });
-  exec::KernelOp shared = found.kernel->kernel;
-  if (shared->getParentOp() != module && !symbols->lookup(shared.getSymName()))
-    insert(shared.clone());
+  exec::KernelOp shared = inModule(found);
   auto op = exec::LaunchOp::create(builder, loc, types, shared.getSymName(),
                                    inputs.getArrayRef(), found.extent,
                                    found.kernel->inPlace);
@@ -222,9 +227,7 @@ LogicalResult Outliner::launchTogether(ArrayRef<UpdatePiece> pieces) {
   FailureOr<Launch> found = findOrAdd(kernel);
   if (failed(found))
     return failure();
-  exec::KernelOp shared = found->kernel->kernel;
-  if (shared->getParentOp() != module && !symbols->lookup(shared.getSymName()))
-    insert(shared.clone());
+  exec::KernelOp shared = inModule(*found);
   replaceTogether(pieces, [&](OpBuilder &at, TypeRange types) -> ResultRange {
     return exec::LaunchOp::create(at, loc, types, shared.getSymName(), operands.values,
                                   found->extent, found->kernel->inPlace)

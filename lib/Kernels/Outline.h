@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Clusters.h"
+#include "TotalBatches.h"
 #include "UpdateBatches.h"
 
 #include "dtc/Kernels/KernelFormation.h"
@@ -13,6 +14,9 @@
 
 namespace dtc::kernels {
 
+/// Brings a flat kernel to one dimension, so that tensors of all shapes share it.
+void flatten(exec::KernelOp kernel);
+
 /// Makes kernels of clusters, one for all clusters that compute the same. Functions may be of
 /// several modules, the programs of roles: each has a copy of the kernels that it launches.
 class Outliner {
@@ -21,6 +25,10 @@ public:
 
   /// Replaces the primitive ops and whole updates of `func` by launches.
   mlir::LogicalResult outline(mlir::func::FuncOp func);
+
+  /// Replaces the totals of many tensors by launches that do several at a time, where the target
+  /// has such kernels. Layers needn't be decomposed yet; reductions of tensors may not be either.
+  mlir::LogicalResult outlineTotals(mlir::func::FuncOp func);
 
 private:
   struct Known {
@@ -37,6 +45,15 @@ private:
   /// What one kernel that does several pieces would do of an update alone; empty: it has its own.
   std::string pieceOf(mlir::func::FuncOp alone);
   mlir::LogicalResult launchTogether(llvm::ArrayRef<UpdatePiece> pieces);
+  /// Totals of a tensor, and what a kernel for it alone would compute before it adds up.
+  struct TotalsPiece {
+    const Totals *totals;
+    mlir::OwningOpRef<exec::KernelOp> alone;
+    int64_t elements;
+  };
+  mlir::LogicalResult launchTotals(llvm::ArrayRef<const TotalsPiece *> pieces);
+  mlir::FailureOr<Launch> joinTotals(llvm::ArrayRef<const TotalsPiece *> pieces,
+                                     llvm::ArrayRef<mlir::Value> inputs);
   mlir::LogicalResult outlinePrimitives(mlir::func::FuncOp func);
   mlir::LogicalResult launch(const Clustering &clustering, int cluster, mlir::OpBuilder &builder);
   /// A kernel without name for the cluster, not in the module yet.
@@ -44,6 +61,8 @@ private:
                        llvm::ArrayRef<mlir::Value> outputs, mlir::Location loc);
   /// Gives a planned kernel its name and a place in the module.
   mlir::FailureOr<Launch> findOrAdd(exec::KernelOp kernel);
+  /// The kernel that a launch names, of which the module gets a copy where it has none yet.
+  exec::KernelOp inModule(const Launch &launch);
 
   /// Makes the module of a function the one that kernels are put into.
   void enter(mlir::ModuleOp next);

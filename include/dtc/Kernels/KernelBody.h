@@ -1,7 +1,9 @@
 // What the body of a kernel computes. That decides its kind, and a target how it is run.
 #pragma once
 
-#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Exec/Joins.h"
+
+#include <optional>
 
 namespace dtc::kernels {
 
@@ -31,12 +33,26 @@ public:
   int64_t pieces = 1;
   unsigned ownArguments = 0; ///< of each piece; what follows those of all is shared
   llvm::SmallVector<mlir::Operation *> ops;
-  llvm::SmallVector<mlir::Value> results; ///< yielded
+  llvm::SmallVector<mlir::Value> results;   ///< yielded; of a kernel that joins them, all
+  llvm::SmallVector<graph::ConcatOp> joins; ///< exec::joinsOf
   llvm::DenseMap<mlir::Operation *, unsigned> indexOf;
 };
 
 /// The kind of a body; refused with a diagnostic where it mixes what no kind allows.
 llvm::FailureOr<KernelKind> classify(const BodyInfo &info);
+
+/// What a piece of a kernel adds up for the result that `join` makes:
+///
+///     %2 = dtc.pad %term low [0] ...     to whole parts
+///     %3 = dtc.reshape %2                parts x elements
+///     %4 = dtc.reduce sum %3 [1]         one sum a part
+struct PartialSum {
+  graph::ReduceOp reduce;
+  mlir::Value term;        ///< of one dimension
+  int64_t parts, elements; ///< of a part
+};
+/// None where the piece does anything else.
+std::optional<PartialSum> partialSum(graph::ConcatOp join, int64_t piece);
 
 /// The op that makes a special kernel's result: it, or an addition to it of other terms.
 struct SpecialResult {
@@ -47,6 +63,9 @@ SpecialResult specialResult(const BodyInfo &info);
 
 /// True if a pointwise body does the same to every element, whatever the shape.
 bool isFlat(const BodyInfo &info);
+
+/// True if each piece of a body that joins partial sums adds up the same of each element.
+bool addsUpFlat(const BodyInfo &info);
 
 /// The reductions of a rows kernel that run once per row, in groups that share
 /// a loop, in the order of execution.

@@ -31,6 +31,10 @@ public:
   explicit KernelFormation(const target::Target &target, Formed formed = {});
   ~KernelFormation();
 
+  /// Makes kernels for the totals of many tensors, such as the norm of all gradients, where the
+  /// target has such kernels. Before layers are decomposed, as then the totals of large tensors are
+  /// divided.
+  mlir::LogicalResult formTotals(mlir::func::FuncOp function);
   /// The function's layers must have been decomposed.
   mlir::LogicalResult form(mlir::func::FuncOp function);
 

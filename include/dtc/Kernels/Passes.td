@@ -3,6 +3,25 @@
 
 include "mlir/Pass/PassBase.td"
 
+def BatchTotals : Pass<"dtc-batch-totals", "::mlir::ModuleOp"> {
+  let summary = "add many tensors up by one kernel";
+  let description = [{
+    For targets whose kernels can have pieces (Target.h). What is added to one sum of scalars, as
+    the squares of all gradients are to their norm, becomes one kernel that adds up parts of many
+    tensors, and a sum over these.
+
+        %s = arith.mulf %g, %g : tensor<96x64xf32>
+        %t = dtc.reduce sum %s [0, 1] : tensor<96x64xf32> -> tensor<f32>
+        ... %u of another tensor, %h, likewise
+        %norm = dtc.sum %t, %u : tensor<f32>
+      becomes
+        exec.kernel @rows_0 ... pieces 2 { ... }
+        %p = exec.launch @rows_0(%g, %h) ... -> tensor<3xf32>
+        %norm = dtc.reduce sum %p [0] : tensor<3xf32> -> tensor<f32>
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect", "::mlir::arith::ArithDialect"];
+}
+
 def DecomposeLayers : Pass<"dtc-decompose-layers", "::mlir::ModuleOp"> {
   let summary = "replace layer and optimizer ops by primitive ones";
   let description = [{
@@ -80,7 +99,7 @@ def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
 def LayersToKernels : Pass<"dtc-layers-to-kernels", "::mlir::ModuleOp"> {
   let summary = "bring a module to kernels, matrix products and library calls";
   let description = [{
-    Does what the four passes above do, function by function, the last one first: in a step
+    Does what the five passes above do, function by function, the last one first: in a step
     that is @update. Its kernels are formed soonest, and keep threads that compile them busy
     while deeper functions are decomposed.
 

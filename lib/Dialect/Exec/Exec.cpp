@@ -1,5 +1,6 @@
 // Registration and verifiers of the `exec` dialect.
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Exec/Joins.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -21,6 +22,18 @@ void ExecDialect::initialize() {
       >();
 }
 
+SmallVector<dtc::graph::ConcatOp> dtc::exec::joinsOf(KernelOp kernel) {
+  const size_t pieces = kernel.getPieces();
+  SmallVector<dtc::graph::ConcatOp> joins;
+  for (Value value : kernel.getYield().getValues()) {
+    auto concat = value.getDefiningOp<dtc::graph::ConcatOp>();
+    if (pieces < 2 || !concat || concat.getInputs().size() != pieces)
+      return {};
+    joins.push_back(concat);
+  }
+  return joins;
+}
+
 YieldOp KernelOp::getYield() { return cast<YieldOp>(getBody().front().getTerminator()); }
 
 LogicalResult KernelOp::verify() {
@@ -40,8 +53,11 @@ LogicalResult KernelOp::verify() {
         return emitOpError("replaces no operand: ") << operand;
   }
   const int64_t pieces = getPieces();
-  if (pieces < 1 || getYield()->getNumOperands() % pieces != 0 ||
-      (body.getOperations().size() - 1) % pieces != 0)
+  if (pieces < 1)
+    return emitOpError("body isn't made of so many pieces: ") << pieces;
+  const size_t joins = joinsOf(*this).size();
+  if ((joins == 0 && getYield()->getNumOperands() % pieces != 0) ||
+      (body.getOperations().size() - 1 - joins) % pieces != 0)
     return emitOpError("body isn't made of so many pieces: ") << pieces;
   for (Type type : body.getArgumentTypes()) {
     auto tensor = dyn_cast<RankedTensorType>(type);

@@ -1,4 +1,5 @@
 #include "KernelPlan.h"
+#include "KernelPieces.h"
 #include "ThreadEmitter.h"
 
 #include "dtc/Kernels/InPlace.h"
@@ -16,7 +17,6 @@ using graph::shapeOf;
 
 /// Below this, threads with one element each fill a GPU better.
 static constexpr int64_t kLeastElementsForUnits = 4096;
-static constexpr int64_t kPointwiseThreads = 256;
 /// Threads of blocks in which no two work together on an item.
 static constexpr int64_t kSmallBlock = 128;
 /// Rows of at most so many columns are done by one thread.
@@ -27,8 +27,6 @@ static constexpr int64_t kMostColumnWarps = 16;
 /// Rows that a warp of a columns kernel should have at least.
 static constexpr int64_t kRowsOfWarp = 8;
 static constexpr int64_t kStaticSharedBytes = 48 * 1024;
-
-static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 int64_t KernelPlan::itemsInBlock() const {
   switch (kind) {
@@ -43,8 +41,7 @@ int64_t KernelPlan::itemsInBlock() const {
   }
 }
 
-/// Neighbouring elements in one access, as the smallest element type allows.
-static int64_t elementsOfAccess(const BodyInfo &info) {
+int64_t elementsOfAccess(const BodyInfo &info) {
   int64_t smallest = kAccessBytes;
   auto add = [&](Value value) {
     if (elementsOf(value) > 1)
@@ -65,64 +62,6 @@ static void planPointwise(const BodyInfo &info, KernelPlan &plan) {
     }
   plan.items = elements / plan.unit;
   plan.threads = std::min(kPointwiseThreads, ceilDivide(plan.items, kWarp) * kWarp);
-}
-
-static int64_t elementsOfPiece(const BodyInfo &info, int64_t piece) {
-  return elementsOf(info.body.getArgument(piece * info.ownArguments));
-}
-
-/// Units that all pieces have whole ones of. Where one launch does many tensors, units keep the
-/// small ones from nothing.
-static void planPieces(const BodyInfo &info, KernelPlan &plan) {
-  plan.unit = elementsOfAccess(info);
-  for (int64_t piece = 0; piece < info.pieces; ++piece)
-    while (elementsOfPiece(info, piece) % plan.unit != 0)
-      plan.unit /= 2;
-  plan.items = elementsOfPiece(info, 0) / plan.unit;
-  plan.threads = kPointwiseThreads;
-  plan.blocks = 0;
-  for (int64_t piece = 0; piece < info.pieces; ++piece) {
-    int64_t items = elementsOfPiece(info, piece) / plan.unit;
-    plan.pieces.push_back({plan.blocks, items});
-    plan.blocks += ceilDivide(items, plan.threads);
-  }
-}
-
-/// Whether every piece does what the first one does.
-static LogicalResult checkPieces(const BodyInfo &info) {
-  Operation *kernel = info.body.getParentOp();
-  unsigned own = info.ownArguments, shared = own * info.pieces;
-  if (own == 0)
-    return kernel->emitError("the pieces of a kernel need operands of their own");
-  DenseMap<Value, Value> first; // by a value of another piece: the first one's like it
-  for (unsigned i = 0; i < info.body.getNumArguments(); ++i) {
-    Value like = info.body.getArgument(i < shared ? i % own : i);
-    first[info.body.getArgument(i)] = like;
-    if (i < shared &&
-        (elementsOf(info.body.getArgument(i)) != elementsOfPiece(info, i / own) ||
-         getElementTypeOrSelf(info.body.getArgument(i)) != getElementTypeOrSelf(like)))
-      return kernel->emitError("has an operand unlike that of its first piece: ") << i;
-  }
-  auto valueOf = [](Operation *op) {
-    auto constant = dyn_cast<arith::ConstantOp>(op);
-    auto elements =
-        constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : SplatElementsAttr();
-    return elements ? elements.getSplatValue<Attribute>() : Attribute(op->getAttrDictionary());
-  };
-  for (auto [i, op] : llvm::enumerate(info.body.without_terminator())) {
-    Operation *like = info.ops[i % info.ops.size()];
-    first[op.getResult(0)] = like->getResult(0);
-    bool isAlike = op.getName() == like->getName() && valueOf(&op) == valueOf(like) &&
-                   op.getNumOperands() == like->getNumOperands();
-    for (unsigned operand = 0; isAlike && operand < op.getNumOperands(); ++operand)
-      isAlike = first.lookup(op.getOperand(operand)) == like->getOperand(operand);
-    if (!isAlike)
-      return op.emitError("differs from that of the first piece of its kernel");
-  }
-  for (auto [i, value] : llvm::enumerate(info.body.getTerminator()->getOperands()))
-    if (first.lookup(value) != info.results[i % info.results.size()])
-      return kernel->emitError("has a result unlike that of its first piece: ") << i;
-  return success();
 }
 
 static void planRows(const BodyInfo &info, KernelPlan &plan) {
@@ -179,6 +118,8 @@ static void planThreads(const BodyInfo &info, KernelPlan &plan) {
     planPointwise(info, plan);
     break;
   case KernelKind::Rows:
+    if (!info.joins.empty())
+      return planTotals(info, plan);
     planRows(info, plan);
     break;
   case KernelKind::Columns:
@@ -215,17 +156,17 @@ FailureOr<KernelPlan> planKernel(Block &body) {
   FailureOr<KernelKind> kind = classify(info);
   if (failed(kind) || (info.pieces > 1 && failed(checkPieces(info))))
     return failure();
-  if (info.pieces > 1 && (*kind != KernelKind::Pointwise || !isFlat(info)))
-    return body.getParentOp()->emitError("only arithmetic element by element can have pieces");
   KernelPlan plan;
   plan.kind = *kind;
   planThreads(info, plan);
-  plan.inPlace.assign(info.results.size() * info.pieces, -1);
+  plan.inPlace.assign(body.getTerminator()->getNumOperands(), -1);
   OwningOpRef<ModuleOp> trial(ModuleOp::create(UnknownLoc::get(body.getParentOp()->getContext())));
   OpBuilder builder = OpBuilder::atBlockBegin(trial->getBody());
   ThreadEmitter emitter(info, plan, builder);
   if (failed(emitter.emitFunction("trial")))
     return failure();
+  if (!info.joins.empty())
+    return plan;
   plan.inPlace = chooseInPlace(info, [&](unsigned operand, unsigned result) {
     return operand < info.ownArguments && mayOverwrite(emitter.accesses, operand, result);
   });

@@ -12,7 +12,9 @@
 //   scan, pool a thread does an item.
 //
 // A pointwise kernel of several pieces gives each as many blocks as it needs. A block finds out by
-// its number which piece it does a part of.
+// its number which piece it does a part of. Where pieces are added up, a block leaves the sum of
+// its part in the place of its number: a thread adds up `rounds` units, as many apart as there are
+// threads, then all threads what they have, as those that share a row do.
 //
 // With rows of 768 columns: three warps, units of 4, two units a thread; the row is read once.
 //
@@ -30,11 +32,14 @@ inline constexpr int64_t kWarp = 32;
 /// What memory moves at most for a thread in one access.
 inline constexpr int64_t kAccessBytes = 16;
 
+inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 struct KernelPlan {
   KernelKind kind = KernelKind::Pointwise;
   int64_t items = 1; ///< units, rows, result elements or items: what groups of threads share
   int64_t unit = 1;  ///< neighbouring elements that a thread does together
   int64_t lanes = 1; ///< rows: threads that share a row; columns: warps that share the columns
+  int64_t rounds = 1; ///< pieces that are added up: units of a thread
   int64_t blocks = 1, threads = 1;
   struct Piece {
     int64_t firstBlock, items;

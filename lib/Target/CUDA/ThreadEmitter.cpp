@@ -25,7 +25,7 @@ FailureOr<LLVM::LLVMFuncOp> ThreadEmitter::emitFunction(StringRef name) {
   Type pointer =
       LLVM::LLVMPointerType::get(context, static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
   Type i32 = builder.getI32Type();
-  unsigned count = info.body.getNumArguments() + info.results.size() * info.pieces;
+  unsigned count = info.body.getNumArguments() + info.body.getTerminator()->getNumOperands();
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
                                           SmallVector<Type>(count, pointer));
   function = LLVM::LLVMFuncOp::create(builder, loc, name, type);

@@ -60,12 +60,21 @@ private:
   // Kinds of kernels (ThreadKinds.cpp).
   void emitKind();
   void emitPointwise();
-  void emitPieces();
   void emitUnit(mlir::AffineExpr item);
+
+  // Kernels of several pieces (ThreadPieces.cpp).
+  void emitPieces();
+  void emitTotals();
   /// Of the piece that the block does a part of: its pointers, its first block and its items.
   Values pieceOf(size_t first, size_t last);
   /// Gives the pointers of a piece the first one's places.
   void takePointers(mlir::ValueRange pointers);
+  /// Results of each piece; none where all make the same ones.
+  unsigned ownResults() const { return info.joins.empty() ? info.results.size() : 0; }
+  Values addUpPart(mlir::Value firstBlock, mlir::Value items);
+  Values addUnits(mlir::Value first, mlir::Value items, int64_t count, mlir::ValueRange sums);
+
+  // Rows (ThreadRows.cpp), columns, scatter and items.
   void emitRows();
   void emitRow(mlir::AffineExpr row);
   void emitRowReductions(mlir::AffineExpr row, llvm::ArrayRef<graph::ReduceOp> group);

@@ -22,7 +22,7 @@ void ThreadEmitter::emitKind() {
   case KernelKind::Pointwise:
     return emitPointwise();
   case KernelKind::Rows:
-    return emitRows();
+    return info.joins.empty() ? emitRows() : emitTotals();
   case KernelKind::Columns:
     return emitColumns();
   case KernelKind::Scatter:
@@ -49,71 +49,6 @@ void ThreadEmitter::emitPointwise() {
   if (info.pieces > 1)
     return emitPieces();
   withItem(groupNumber(plan.threads, thread), [&](AffineExpr item) { emitUnit(item); });
-}
-
-// Pieces.
-
-/// Halves the pieces until one is left, by the number of the block alone: all threads of a warp go
-/// the same way.
-ThreadEmitter::Values ThreadEmitter::pieceOf(size_t first, size_t last) {
-  auto constant = [&](int64_t value) {
-    return arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
-  };
-  if (last - first == 1) {
-    unsigned own = info.ownArguments, results = info.results.size();
-    unsigned written = info.body.getNumArguments();
-    Values found;
-    for (unsigned i = 0; i < own; ++i)
-      found.push_back(arguments[first * own + i]);
-    for (unsigned i = 0; i < results; ++i)
-      found.push_back(arguments[written + first * results + i]);
-    found.push_back(constant(plan.pieces[first].firstBlock));
-    found.push_back(constant(plan.pieces[first].items));
-    return found;
-  }
-  size_t middle = (first + last) / 2;
-  Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, block,
-                                        constant(plan.pieces[middle].firstBlock));
-  Type pointer = arguments[0].getType(), i32 = builder.getI32Type();
-  SmallVector<Type> types(info.ownArguments + info.results.size(), pointer);
-  types.append({i32, i32});
-  auto branch = scf::IfOp::create(builder, loc, types, isFirst, /*withElseRegion=*/true);
-  for (auto [region, low, high] : {std::tuple(&branch.getThenRegion(), first, middle),
-                                   {&branch.getElseRegion(), middle, last}}) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToEnd(&region->front());
-    scf::YieldOp::create(builder, loc, pieceOf(low, high));
-  }
-  return Values(branch.getResults());
-}
-
-/// Behind branches LLVM doesn't see any more how pointers are aligned; each access says it.
-void ThreadEmitter::takePointers(ValueRange pointers) {
-  unsigned own = info.ownArguments, written = info.body.getNumArguments();
-  for (auto [i, pointer] : llvm::enumerate(pointers)) {
-    const unsigned results = info.results.size();
-    unsigned place = i < own ? i : written + i - own, step = i < own ? own : results;
-    int64_t alignment = alignmentOf(place);
-    for (int64_t piece = 1; piece < info.pieces; ++piece)
-      alignment = std::min(alignment, alignmentOf(place + piece * step));
-    arguments[place] = pointer;
-    chosenAlignment[place] = alignment;
-  }
-}
-
-void ThreadEmitter::emitPieces() {
-  evaluator.position();
-  Values found = pieceOf(0, info.pieces);
-  takePointers(ValueRange(found).drop_back(2));
-  evaluator.position();
-  Value number = arith::SubIOp::create(builder, loc, block, found[found.size() - 2]);
-  Value threads = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(plan.threads));
-  number = arith::MulIOp::create(builder, loc, number, threads);
-  number = arith::AddIOp::create(builder, loc, number, thread);
-  Value exists =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, number, found.back());
-  Value item = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), number);
-  when(exists, [&] { emitUnit(evaluator.variableFor(item, {0, plan.items})); });
 }
 
 void ThreadEmitter::emitItems() {

@@ -11,8 +11,6 @@ using namespace kernels;
 using graph::ReduceOp;
 using graph::shapeOf;
 
-static int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 bool ThreadEmitter::staysInRegisters(int64_t columns) const {
   int64_t unit = unitOf(columns);
   return ceilDivide(columns / unit, plan.lanes) * unit <= kMostInRegisters;

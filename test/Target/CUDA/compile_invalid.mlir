@@ -58,3 +58,51 @@ exec.kernel @types extent 64 scratch 0 flat geometry <blocks = 2, threads = 256>
   %1 = arith.addf %y, %y : tensor<64xf64>
   exec.yield %0, %1 : tensor<512xf32>, tensor<64xf64>
 }
+
+// -----
+
+// Joined parts that aren't those of a tensor: the second part of the first piece is missing.
+// expected-error @+1 {{only sums of arithmetic element by element can be joined}}
+exec.kernel @parts extent 1250 scratch 0 flat geometry <blocks = 2, threads = 256> pieces 2 {
+^bb0(%x: tensor<4096xf32>, %y: tensor<8xf32>):
+  %0 = dtc.pad %x low [0] interior [0] value 0.0 : tensor<4096xf32> -> tensor<8192xf32>
+  %1 = dtc.reshape %0 : tensor<8192xf32> -> tensor<2x4096xf32>
+  %2 = dtc.reduce sum %1 [1] : tensor<2x4096xf32> -> tensor<2xf32>
+  %3 = dtc.pad %y low [0] interior [0] value 0.0 : tensor<8xf32> -> tensor<4096xf32>
+  %4 = dtc.reshape %3 : tensor<4096xf32> -> tensor<1x4096xf32>
+  %5 = dtc.reduce sum %4 [1] : tensor<1x4096xf32> -> tensor<1xf32>
+  %6 = dtc.concat 0(%2, %5) : tensor<2xf32>, tensor<1xf32> -> tensor<3xf32>
+  exec.yield %6 : tensor<3xf32>
+}
+
+// -----
+
+// Threads share parts of 2,048 elements or a power of two times as many.
+// expected-error @+1 {{has parts that threads can't share: 6144}}
+exec.kernel @share extent 2 scratch 0 flat geometry <blocks = 2, threads = 256> pieces 2 {
+^bb0(%x: tensor<8xf32>, %y: tensor<8xf32>):
+  %0 = dtc.pad %x low [0] interior [0] value 0.0 : tensor<8xf32> -> tensor<6144xf32>
+  %1 = dtc.reshape %0 : tensor<6144xf32> -> tensor<1x6144xf32>
+  %2 = dtc.reduce sum %1 [1] : tensor<1x6144xf32> -> tensor<1xf32>
+  %3 = dtc.pad %y low [0] interior [0] value 0.0 : tensor<8xf32> -> tensor<6144xf32>
+  %4 = dtc.reshape %3 : tensor<6144xf32> -> tensor<1x6144xf32>
+  %5 = dtc.reduce sum %4 [1] : tensor<1x6144xf32> -> tensor<1xf32>
+  %6 = dtc.concat 0(%2, %5) : tensor<1xf32>, tensor<1xf32> -> tensor<2xf32>
+  exec.yield %6 : tensor<2xf32>
+}
+
+// -----
+
+// A maximum isn't added up.
+// expected-error @+1 {{only sums of arithmetic element by element can be joined}}
+exec.kernel @maxima extent 2 scratch 0 flat geometry <blocks = 2, threads = 256> pieces 2 {
+^bb0(%x: tensor<8xf32>, %y: tensor<8xf32>):
+  %0 = dtc.pad %x low [0] interior [0] value 0.0 : tensor<8xf32> -> tensor<4096xf32>
+  %1 = dtc.reshape %0 : tensor<4096xf32> -> tensor<1x4096xf32>
+  %2 = dtc.reduce max %1 [1] : tensor<1x4096xf32> -> tensor<1xf32>
+  %3 = dtc.pad %y low [0] interior [0] value 0.0 : tensor<8xf32> -> tensor<4096xf32>
+  %4 = dtc.reshape %3 : tensor<4096xf32> -> tensor<1x4096xf32>
+  %5 = dtc.reduce max %4 [1] : tensor<1x4096xf32> -> tensor<1xf32>
+  %6 = dtc.concat 0(%2, %5) : tensor<1xf32>, tensor<1xf32> -> tensor<2xf32>
+  exec.yield %6 : tensor<2xf32>
+}
