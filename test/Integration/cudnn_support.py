@@ -39,10 +39,9 @@ ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True), (2, 32, 8, 2048, 2048, 128, 
 # Attributes' types, and numbers, of cudnn_graph_v9.h; include/dtc-cuda/Cudnn.h has those that dtc-run uses.
 DATA_TYPE, BOOLEAN, INT64, FLOAT, MODE, HEURISTIC, NOTE, POINTWISE, DESCRIPTOR, CHAR = 1, 2, 3, 4, 7, 8, 11, 14, 15, 24
 CONVOLUTION, ENGINE, CONFIGURATION, HEURISTICS, PLAN, GRAPH, TENSOR, DEVICE = 1, 2, 3, 4, 5, 15, 17, 38
-MASK, NOT_LESS, FP32, INT32, BF16 = 44, 303, 0, 4, 9
-# Descriptor, tensors in the order of Attention in Program.fbs, scale, subgraph and its ends.
-FORWARD = (41, [2800, 2801, 2802, 2803, 2804], 2805, [2811, 2812, 2813])
-BACKWARD = (43, [2851, 2852, 2853, 2854, 2855, 2862, 2859, 2860, 2861], 2856, [2867, 2868, 2869])
+FP32, INT32, BF16, TRUTH, REDUCTION = 0, 4, 9, 11, 18
+ADD, MUL, DIV, SUB, EXP, LOG, IDENTITY, NOT_LESS, INDEX, SELECT = 0, 1, 6, 9, 13, 15, 21, 303, 501, 601
+SUM, MOST = 0, 3
 # Kind: descriptor, first attribute, and which of the three tensors follow in attributes' order.
 OPERATIONS = {"conv": (10, 700, "wxy"), "conv_input_grad": (12, 706, "wxy"), "conv_weight_grad": (11, 712, "wxy")}
 NOT_TAKEN = {1, 2, 3, 4}  # converted inputs; coarse sums; FFT; nondeterministic
@@ -108,10 +107,10 @@ class Cudnn:
         operation = self.finished(kind, (first, FLOAT, [1.0]), (first + 1, FLOAT, [0.0]),
                                   (first + 2, DESCRIPTOR, [window]), *tensors)
         workspace = WORKSPACE + 4 * sum(math.prod(conv[name]) for name in "xwy")
-        return self.has_engine(operation, workspace, NOT_TAKEN | ({TENSOR_CORE} if conv["type"] == FP32 else set()))
+        return self.has_engine([operation], workspace, NOT_TAKEN | ({TENSOR_CORE} if conv["type"] == FP32 else set()))
 
-    def has_engine(self, operation, workspace: int, not_taken: set[int]) -> bool:
-        graph = self.finished(GRAPH, (801, DESCRIPTOR, [operation]))
+    def has_engine(self, operations: list, workspace: int, not_taken: set[int]) -> bool:
+        graph = self.finished(GRAPH, (801, DESCRIPTOR, operations))
         for mode in (3, 2):
             try:
                 heuristic = self.finished(HEURISTICS, (200, HEURISTIC, [mode]), (201, DESCRIPTOR, [graph]),
@@ -136,45 +135,120 @@ class Cudnn:
         self.get(plan, 402, INT64, bytes_needed)
         return bytes_needed[0] <= workspace
 
-    def view(self, number: int, shape: tuple, kind: int = BF16, **flags: bool) -> ctypes.c_void_p:
-        """A tensor [b,s,h,e] of memory, with its heads before the sequence; or [b,h,s] with a column."""
-        strides = [math.prod(shape[dim + 1:]) for dim in range(len(shape))]
-        order = [0, 2, 1, 3] if len(shape) == 4 and not flags else range(len(shape))
-        dims, strides = [shape[i] for i in order], [strides[i] for i in order]
-        if len(shape) == 3:
-            dims, strides = [*dims, 1], [*strides, 1]
-        return self.finished(TENSOR, (901, DATA_TYPE, [kind]), (902, INT64, dims), (903, INT64, strides), (900, INT64, [16]),
-                             (906, INT64, [number]), (907, BOOLEAN, [flags.get("virtual", False)]),
-                             (908, BOOLEAN, [flags.get("host", False)]))
-
-    def mask(self, shape: tuple) -> ctypes.c_void_p:
-        ends = [(name, DESCRIPTOR, [self.view(number, shape, FP32, virtual=True)]) for name, number in ((3000, 16), (3006, 17))]
-        numbers = [(3005, 19, FP32)] + ([(3001, 20, INT32), (3002, 21, INT32)] if shape[2] != shape[3] else [])
-        hosts = [(name, DESCRIPTOR, [self.view(number, (1, 1, 1, 1), kind, host=True)]) for name, number, kind in numbers]
-        mask = self.finished(MASK, *ends, *hosts, (3007, POINTWISE, [NOT_LESS]))
-        return self.finished(GRAPH, (801, DESCRIPTOR, [mask]))
-
     def has_attention(self, backward: bool, b, h, g, s, t, e, f, causal) -> bool:
-        """The same, described as in lib/Runtime/CUDA/AttentionOperation.cpp."""
-        query, key, value, output = (b, s, h, e), (b, t, g, e), (b, t, g, f), (b, s, h, f)
-        shapes = [query, key, value, output, (b, h, s), *([output, query, key, value] if backward else [])]
-        kind, names, scale, subgraph = BACKWARD if backward else FORWARD
-        tensors = [(name, DESCRIPTOR, [self.view(number, shape, FP32 if number == 4 else BF16)])
-                   for number, (name, shape) in enumerate(zip(names, shapes, strict=True))]
-        ends = [(subgraph[0], DESCRIPTOR, [self.mask((b, h, s, t))]), (subgraph[1], INT64, [16]), (subgraph[2], INT64, [17])]
-        operation = self.finished(kind, *tensors, (scale, DESCRIPTOR, [self.view(18, (1, 1, 1, 1), FP32, host=True)]),
-                                  *(ends if causal else []))
-        return self.has_engine(operation, attention_workspace(backward, b, h, g, s, t, e, f), NOT_TAKEN)
+        graph = AttentionGraph(self, b, h, g, s, t, e, f, causal)
+        operations = graph.backward() if backward else graph.forward()
+        return self.has_engine(operations, attention_workspace(backward, b, h, g, s, t, e, f), NOT_TAKEN)
+
+
+class AttentionGraph:
+    """Operations, as lib/Runtime/CUDA/AttentionGraph.cpp describes them."""
+
+    def __init__(self, cudnn: Cudnn, b, h, g, s, t, e, f, causal):
+        self.cudnn, self.causal, self.operations, self.ids = cudnn, causal, [], 0
+        self.scores, self.rows, self.shared = [b, h, s, t], [b, h, s, 1], h != g
+        self.turned = ([b, h, t, s], [h * s * t, s * t, 1, t])
+        self.query, self.key = self.heads(b, s, h, e), self.heads(b, t, g, e)
+        self.value, self.output = self.heads(b, t, g, f), self.heads(b, s, h, f)
+        self.of_heads = {e: [b, h, t, e], f: [b, h, t, f]}
+
+    @staticmethod
+    def heads(batch, length, heads, size) -> tuple[list[int], list[int]]:
+        return [batch, heads, length, size], [length * heads * size, size, heads * size, 1]
+
+    @staticmethod
+    def turn(view: tuple[list[int], list[int]]) -> tuple[list[int], list[int]]:
+        return tuple([a, b, d, c] for a, b, c, d in view)
+
+    def tensor(self, view, kind: int = BF16, **flags: bool) -> ctypes.c_void_p:
+        dims, strides = view if isinstance(view, tuple) else (view, [math.prod(view[dim + 1:]) for dim in range(len(view))])
+        self.ids += 1
+        return self.cudnn.finished(TENSOR, (901, DATA_TYPE, [kind]), (902, INT64, dims), (903, INT64, strides), (900, INT64, [16]),
+                                   (906, INT64, [self.ids]), (907, BOOLEAN, [flags.get("virtual", False)]),
+                                   (908, BOOLEAN, [flags.get("host", False)]))
+
+    def between(self, view, kind: int = FP32) -> ctypes.c_void_p:
+        return self.tensor(view, kind, virtual=True)
+
+    def number(self, kind: int = FP32) -> ctypes.c_void_p:
+        return self.tensor([1, 1, 1, 1], kind, host=True)
+
+    def add(self, kind: int, tensors: dict) -> None:
+        self.operations.append(self.cudnn.finished(kind, *((name, DESCRIPTOR, [tensor]) for name, tensor in tensors.items())))
+
+    def pointwise(self, mode: int, inputs: list, output, precision: int = FP32, axis: int | None = None):
+        kind = self.cudnn.finished(0, (0, POINTWISE, [mode]), (1, DATA_TYPE, [precision]),
+                                   *([(9, INT64, [axis])] if axis is not None else []))
+        self.add(13, {750: kind, 753: output, **dict(zip((751, 752, 758), inputs))})
+        return output
+
+    def multiply(self, a, b, c):
+        self.add(19, {1523: self.cudnn.finished(18, (1500, DATA_TYPE, [FP32])), 1520: a, 1521: b, 1522: c})
+        return c
+
+    def reduce(self, operator: int, x, y):
+        self.add(22, {1612: self.cudnn.finished(21, (1600, REDUCTION, [operator]), (1601, DATA_TYPE, [FP32])), 1610: x, 1611: y})
+        return y
+
+    def reshape(self, x, y):
+        self.add(31, {2200: x, 2201: y})
+        return y
+
+    def mask(self, scores):
+        if not self.causal:
+            return scores
+        row, column = (self.pointwise(INDEX, [scores], self.between(self.scores, INT32), axis=axis) for axis in (2, 3))
+        if self.scores[2] != self.scores[3]:
+            for mode in (ADD, SUB):
+                row = self.pointwise(mode, [row, self.number(INT32)], self.between(self.scores, INT32), INT32)
+        seen = self.pointwise(NOT_LESS, [row, column], self.between(self.scores, TRUTH), TRUTH)
+        return self.pointwise(SELECT, [scores, self.number(), seen], self.between(self.scores))
+
+    def forward(self) -> list:
+        s = self.multiply(self.tensor(self.query), self.tensor(self.turn(self.key)), self.between(self.scores))
+        s = self.mask(self.pointwise(MUL, [s, self.number()], self.between(self.scores)))
+        most = self.reduce(MOST, s, self.between(self.rows))
+        s = self.pointwise(EXP, [self.pointwise(SUB, [s, most], self.between(self.scores))], self.between(self.scores))
+        total = self.reduce(SUM, s, self.between(self.rows))
+        self.pointwise(ADD, [most, self.pointwise(LOG, [total], self.between(self.rows))], self.tensor(self.rows, FP32))
+        p = self.pointwise(DIV, [s, total], self.between(self.scores, BF16))
+        self.multiply(p, self.tensor(self.value), self.tensor(self.output))
+        return self.operations
+
+    def key_gradient(self, matrix, other, gradient) -> None:
+        if not self.shared:
+            self.multiply(matrix, other, self.tensor(gradient))
+            return
+        whole = self.multiply(matrix, other, self.between(self.of_heads[gradient[0][3]], BF16))
+        self.reduce(SUM, whole, self.tensor(gradient))
+
+    def backward(self) -> list:
+        query, key, value = self.tensor(self.query), self.tensor(self.turn(self.key)), self.tensor(self.turn(self.value))
+        gradient, scale = self.tensor(self.output), self.number()
+        inner = self.pointwise(MUL, [gradient, self.tensor(self.output)], self.between(self.output[0]))
+        inner = self.reduce(SUM, inner, self.between(self.rows))
+        inner = self.pointwise(MUL, [inner, self.number()], self.tensor(self.rows, FP32))
+        p = self.pointwise(MUL, [self.multiply(query, key, self.between(self.scores)), scale], self.between(self.scores))
+        p = self.mask(self.pointwise(SUB, [p, self.tensor(self.rows, FP32)], self.between(self.scores)))
+        p = self.pointwise(EXP, [p], self.between(self.scores))
+        self.key_gradient(self.reshape(p, self.between(self.turned, BF16)), gradient, self.value)
+        ds = self.multiply(gradient, value, self.between(self.scores))
+        for mode, other in ((SUB, inner), (MUL, p), (MUL, scale)):
+            ds = self.pointwise(mode, [ds, other], self.between(self.scores))
+        self.key_gradient(self.reshape(ds, self.between(self.turned, BF16)), query, self.key)
+        whole = self.multiply(ds, self.reshape(key, self.between(self.key, BF16)), self.tensor(self.query[0], FP32))
+        self.pointwise(IDENTITY, [whole], self.tensor(self.query))
+        return self.operations
 
 
 def attention_workspace(backward: bool, b, h, g, s, t, e, f) -> int:
-    """As the compiler plans it (lib/Target/CUDA/LibraryCalls.cpp)."""
+    """As the compiler plans it (lib/Target/CUDA/LibraryCalls.cpp), without the sums that the graph has there."""
     def tiles(count: int) -> int:
         return -(-count // 128) * 128
 
     if not backward:
         return 1024
-    return 1024 + 4 * b * h * tiles(s) * (e + 1) + (2 * b * h * tiles(t) * (e + f) if h != g else 0)
+    return 1024 + 4 * b * h * tiles(s) * e + (2 * b * h * tiles(t) * (e + f) if h != g else 0)
 
 
 def convolutions(model: str, precision: str) -> list[dict]:

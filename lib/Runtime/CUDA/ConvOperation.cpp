@@ -129,7 +129,7 @@ Status ConvOperation::choose(bool isWide) {
   Result<Descriptor *> operation = describeOperation(plan, isWide);
   if (!operation)
     return operation.status();
-  Status made = plan.make(**operation, type, workspaceBytes);
+  Status made = plan.make({*operation}, type, workspaceBytes);
   if (made.code() == ExitCode::NoFit)
     return {ExitCode::NoFit, "cuDNN has no such convolution for " + queue.gpu.name() + " within " +
                                  std::to_string(workspaceBytes) + " bytes of workspace"};

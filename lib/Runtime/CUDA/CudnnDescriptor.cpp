@@ -18,6 +18,15 @@ Descriptor &Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttrib
   return *this;
 }
 
+Descriptor &Descriptor::set(cudnnBackendAttributeName_t name,
+                            const std::vector<Descriptor *> &values) {
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (const Descriptor *value : values)
+    handles.push_back(value->descriptor);
+  return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(handles.size()),
+             static_cast<const void *>(handles.data()));
+}
+
 Status Descriptor::finish() {
   if (status.isOk())
     status = DTC_CUDA_CALL(cudnn, cudnnBackendFinalize, descriptor);

@@ -25,6 +25,8 @@ template <> struct CudnnType<double> : CudnnTypeCode<CUDNN_TYPE_DOUBLE> {};
 template <>
 struct CudnnType<cudnnConvolutionMode_t> : CudnnTypeCode<CUDNN_TYPE_CONVOLUTION_MODE> {};
 template <> struct CudnnType<cudnnPointwiseMode_t> : CudnnTypeCode<CUDNN_TYPE_POINTWISE_MODE> {};
+template <>
+struct CudnnType<cudnnReduceTensorOp_t> : CudnnTypeCode<CUDNN_TYPE_REDUCTION_OPERATOR_TYPE> {};
 template <> struct CudnnType<cudnnBackendHeurMode_t> : CudnnTypeCode<CUDNN_TYPE_HEUR_MODE> {};
 
 class Descriptor {
@@ -46,6 +48,7 @@ public:
     return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                static_cast<const void *>(&value.descriptor));
   }
+  Descriptor &set(cudnnBackendAttributeName_t name, const std::vector<Descriptor *> &values);
   Descriptor &setPointers(cudnnBackendAttributeName_t name, std::span<void *const> pointers) {
     return set(name, CUDNN_TYPE_VOID_PTR, static_cast<int64_t>(pointers.size()),
                static_cast<const void *>(pointers.data()));

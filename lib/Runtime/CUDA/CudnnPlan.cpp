@@ -22,6 +22,13 @@ bool isFaithful(const std::vector<cudnnBackendNumericalNote_t> &notes, cudnnData
 
 } // namespace
 
+Dims stridesOf(const Dims &shape) {
+  Dims strides(shape.size(), 1);
+  for (size_t dim = shape.size(); dim-- > 1;)
+    strides[dim - 1] = strides[dim] * shape[dim];
+  return strides;
+}
+
 std::optional<cudnnDataType_t> cudnnTypeOf(fbs::DType dtype) {
   switch (dtype) {
   case fbs::DType::F32:
@@ -67,10 +74,8 @@ Result<Descriptor *> CudnnPlan::addHostNumber(int64_t id, cudnnDataType_t type, 
   return &tensor;
 }
 
-Result<Descriptor *> CudnnPlan::addVirtual(int64_t id, cudnnDataType_t type, const Dims &shape) {
-  Dims strides(shape.size(), 1);
-  for (size_t dim = shape.size(); dim-- > 1;)
-    strides[dim - 1] = strides[dim] * shape[dim];
+Result<Descriptor *> CudnnPlan::addVirtual(int64_t id, cudnnDataType_t type, const Dims &shape,
+                                           const Dims &strides) {
   Descriptor &tensor = add(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   DTC_CUDA_TRY(tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
                    .set(CUDNN_ATTR_TENSOR_DIMENSIONS, shape)
@@ -82,9 +87,10 @@ Result<Descriptor *> CudnnPlan::addVirtual(int64_t id, cudnnDataType_t type, con
   return &tensor;
 }
 
-Status CudnnPlan::make(const Descriptor &operation, cudnnDataType_t type, uint64_t workspaceBytes) {
+Status CudnnPlan::make(const std::vector<Descriptor *> &operations, cudnnDataType_t type,
+                       uint64_t workspaceBytes) {
   Descriptor &graph = add(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  DTC_CUDA_TRY(graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation)
+  DTC_CUDA_TRY(graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)
                    .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, context)
                    .finish());
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {

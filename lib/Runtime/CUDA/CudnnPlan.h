@@ -1,9 +1,9 @@
-// How cuDNN carries out an operation: the graph that says what is computed, and the plan of the
+// How cuDNN carries out operations: the graph that says what is computed, and the plan of the
 // engine that was chosen for it.
 //
 //   CudnnPlan plan(cudnn, context);
-//   ... describe the operation by plan.add and plan.addTensor ...
-//   Status status = plan.make(operation, CUDNN_DATA_BFLOAT16, workspaceBytes);
+//   ... describe an operation by plan.add and plan.addTensor ...
+//   Status status = plan.make({&operation}, CUDNN_DATA_BFLOAT16, workspaceBytes);
 //   status = plan.execute(ids, pointers, workspace, stream);
 #pragma once
 
@@ -14,6 +14,9 @@
 #include <optional>
 
 namespace dtc::rt::cuda {
+
+/// Of a dense tensor.
+Dims stridesOf(const Dims &shape);
 
 /// None for what cuDNN doesn't compute with.
 std::optional<cudnnDataType_t> cudnnTypeOf(fbs::DType dtype);
@@ -29,11 +32,13 @@ public:
   /// One element in the memory of the host, which is read when the plan is executed.
   Result<Descriptor *> addHostNumber(int64_t id, cudnnDataType_t type, size_t rank);
   /// What lies in no memory: it goes from one operation of a graph to another.
-  Result<Descriptor *> addVirtual(int64_t id, cudnnDataType_t type, const Dims &shape);
+  Result<Descriptor *> addVirtual(int64_t id, cudnnDataType_t type, const Dims &shape,
+                                  const Dims &strides);
 
-  /// Takes the first engine that computes in `type` what the operation says, with the same bits
+  /// Takes the first engine that computes in `type` what the graph says, with the same bits
   /// every time, and within the workspace. Has ExitCode::NoFit where there is none.
-  Status make(const Descriptor &operation, cudnnDataType_t type, uint64_t workspaceBytes);
+  Status make(const std::vector<Descriptor *> &operations, cudnnDataType_t type,
+              uint64_t workspaceBytes);
 
   Status execute(const std::vector<int64_t> &ids, std::span<void *const> pointers, void *workspace,
                  CUstream stream) const;

@@ -88,8 +88,9 @@ static uint64_t bytesOf(Type type) {
   return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
-/// The gradients of queries are summed up in fp32, as are a number for each row. Where heads share
-/// keys, those of keys and values are made for each head. Queries and keys come in tiles.
+/// The gradients of queries are summed up in fp32, as is a number for each row; engines for older
+/// GPUs sum them up once more. Where heads share keys, those of keys and values are made for each
+/// head. Queries and keys come in tiles.
 static uint64_t attentionWorkspace(Operation *op) {
   constexpr uint64_t kTile = 128, kFixed = 1024;
   if (isa<graph::AttentionOp>(op))
@@ -99,7 +100,7 @@ static uint64_t attentionWorkspace(Operation *op) {
                     value = graph::shapeOf(op->getOperand(2));
   uint64_t heads = query[0] * query[2], queries = llvm::alignTo(query[1], kTile),
            keys = llvm::alignTo(key[1], kTile);
-  uint64_t bytes = kFixed + 4 * heads * queries * (query[3] + 1);
+  uint64_t bytes = kFixed + 4 * heads * queries * (2 * query[3] + 1);
   if (query[2] != key[2])
     bytes += 2 * heads * keys * (query[3] + value[3]);
   return bytes;

@@ -9,7 +9,7 @@
 
 namespace dtc::emulator {
 
-struct BandMask;
+struct GraphStep;
 
 class BackendDescriptor {
 public:
@@ -33,10 +33,10 @@ public:
     return all<T>(name).at(0);
   }
 
-  /// Of an operation and all that is made of it.
+  /// Of a convolution, of a graph, and of all that is made of it.
   std::shared_ptr<const CudnnOperation> operation;
-  /// Of a mask of scores, and of a graph of one.
-  std::shared_ptr<const BandMask> mask;
+  /// Of another operation of a graph.
+  std::shared_ptr<const GraphStep> step;
   /// Of an engine, its configuration and its plan.
   void setEngine(std::shared_ptr<const CudnnOperation> of, int number);
   const Engine &engine() const { return engineAt(engineNumber); }
@@ -49,8 +49,8 @@ private:
   double scale(cuda::cudnnBackendAttributeName_t name) const;
   CudnnTensor tensor() const;
   void finalizeConvolution();
-  void finalizeMask();
-  void finalizeAttention();
+  void finalizePointwise(GraphStep &step) const;
+  void finalizeStep();
   void finalizeGraph();
 
   cuda::cudnnBackendDescriptorType_t ownType;

@@ -18,7 +18,7 @@ struct CudnnTensor {
   int64_t alignment = 1, id = 0;
   bool isVirtual = false; ///< lies in no memory
   bool isOfHost = false;  ///< one number in the memory of the host
-  bool isInteger = false; ///< of 32 bits; numbers of the host alone
+  bool isInteger = false; ///< or a truth; in no memory of the device
 
   int64_t elements() const;
   /// Bytes from the first element to the end of the last one.

@@ -7,25 +7,30 @@
 namespace dtc::emulator::test {
 namespace {
 
-constexpr int64_t kScores = 16, kMasked = 17, kFill = 18;
+enum Id : int64_t { kQuery, kKey, kValue, kOutput, kStats, kScale, kFill, kFirstVirtual };
 
 /// Attention of 3 queries in 4 heads to 5 keys in 2 heads, of 8 numbers each.
 struct Described {
-  Dims query = {2, 4, 3, 8}, key = {2, 2, 5, 8}, value = {2, 2, 5, 8}, output = {2, 4, 3, 8},
-       stats = {2, 4, 3, 1}, scores = {2, 4, 3, 5};
+  Dims query = {2, 4, 3, 8}, key = {2, 2, 8, 5}, value = {2, 2, 5, 8}, output = {2, 4, 3, 8},
+       stats = {2, 4, 3, 1};
   cudnnDataType_t type = CUDNN_DATA_BFLOAT16, statsType = CUDNN_DATA_FLOAT;
   bool isMasked = true;
-  int64_t maskOutput = kMasked;
+  bool skipsScale = false;   ///< scores go on as they are
+  bool readsNothing = false; ///< the sum is over what no operation makes
 };
 
 class CudnnAttentionTest : public EmulatedDevice {
 protected:
-  static cudnnBackendDescriptor_t tensor(int64_t id, const Dims &dims, cudnnDataType_t type,
-                                         bool isVirtual = false, bool isOfHost = false) {
-    cudnnBackendDescriptor_t made = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  using Descriptor = cudnnBackendDescriptor_t;
+
+  static Descriptor tensor(int64_t id, const Dims &dims, cudnnDataType_t type,
+                           bool isVirtual = false, bool isOfHost = false) {
+    Descriptor made = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     Dims strides(dims.size(), 1);
     for (size_t i = dims.size(); i-- > 1;)
       strides[i - 1] = strides[i] * dims[i];
+    if (id == kKey) // columns of keys follow each other
+      strides = {dims[1] * dims[2] * dims[3], dims[2] * dims[3], 1, dims[2]};
     set(made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{type});
     set(made, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, dims);
     set(made, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides);
@@ -36,54 +41,112 @@ protected:
     EXPECT_EQ(cudnnBackendFinalize(made), CUDNN_STATUS_SUCCESS);
     return made;
   }
-
-  static void give(cudnnBackendDescriptor_t to, cudnnBackendAttributeName_t name,
-                   cudnnBackendDescriptor_t value) {
-    EXPECT_EQ(set(to, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector{value}),
-              CUDNN_STATUS_SUCCESS);
+  Descriptor between(const Dims &dims, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+    return tensor(nextId++, dims, type, true);
+  }
+  static Descriptor number(int64_t id) {
+    return tensor(id, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, false, true);
   }
 
-  static cudnnBackendDescriptor_t maskOf(const Dims &scores) {
-    cudnnBackendDescriptor_t mask = make(CUDNN_BACKEND_OPERATION_DIAGONAL_BAND_MASK_DESCRIPTOR);
-    give(mask, CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_XDESC,
-         tensor(kScores, scores, CUDNN_DATA_FLOAT, true));
-    give(mask, CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_YDESC,
-         tensor(kMasked, scores, CUDNN_DATA_FLOAT, true));
-    give(mask, CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_BDESC,
-         tensor(kFill, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, false, true));
-    set(mask, CUDNN_ATTR_OPERATION_DIAGONAL_BAND_MASK_COMPARISON_MODE, CUDNN_TYPE_POINTWISE_MODE,
-        std::vector{CUDNN_POINTWISE_CMP_GE});
-    EXPECT_EQ(cudnnBackendFinalize(mask), CUDNN_STATUS_SUCCESS);
-    cudnnBackendDescriptor_t graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    give(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, mask);
-    EXPECT_EQ(cudnnBackendFinalize(graph), CUDNN_STATUS_SUCCESS);
-    return graph;
+  using Tensors = std::vector<std::pair<cudnnBackendAttributeName_t, Descriptor>>;
+  void add(cudnnBackendDescriptorType_t type, const Tensors &tensors) {
+    Descriptor made = make(type);
+    for (auto [name, value] : tensors)
+      EXPECT_EQ(set(made, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector{value}),
+                CUDNN_STATUS_SUCCESS);
+    EXPECT_EQ(cudnnBackendFinalize(made), CUDNN_STATUS_SUCCESS);
+    operations.push_back(made);
+  }
+  Descriptor pointwise(cudnnPointwiseMode_t mode, const std::vector<Descriptor> &inputs,
+                       Descriptor output, cudnnDataType_t precision = CUDNN_DATA_FLOAT,
+                       int64_t axis = 0) {
+    Descriptor kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    set(kind, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{mode});
+    set(kind, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{precision});
+    set(kind, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, Dims{axis});
+    EXPECT_EQ(cudnnBackendFinalize(kind), CUDNN_STATUS_SUCCESS);
+    constexpr cudnnBackendAttributeName_t kInputs[] = {CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+                                                       CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                                                       CUDNN_ATTR_OPERATION_POINTWISE_TDESC};
+    Tensors tensors = {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind},
+                       {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, output}};
+    for (size_t i = 0; i < inputs.size(); ++i)
+      tensors.emplace_back(kInputs[i], inputs[i]);
+    add(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, tensors);
+    return output;
+  }
+  Descriptor multiply(Descriptor a, Descriptor b, Descriptor c) {
+    Descriptor kind = make(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+    set(kind, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+    EXPECT_EQ(cudnnBackendFinalize(kind), CUDNN_STATUS_SUCCESS);
+    add(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, {{CUDNN_ATTR_OPERATION_MATMUL_DESC, kind},
+                                                    {CUDNN_ATTR_OPERATION_MATMUL_ADESC, a},
+                                                    {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b},
+                                                    {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c}});
+    return c;
+  }
+  Descriptor reduce(cudnnReduceTensorOp_t op, Descriptor x, Descriptor y) {
+    Descriptor kind = make(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+    set(kind, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, std::vector{op});
+    set(kind, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+    EXPECT_EQ(cudnnBackendFinalize(kind), CUDNN_STATUS_SUCCESS);
+    add(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, {{CUDNN_ATTR_OPERATION_REDUCTION_DESC, kind},
+                                                       {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x},
+                                                       {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y}});
+    return y;
   }
 
-  static cudnnStatus_t finish(const Described &described) {
-    cudnnBackendDescriptor_t made = make(CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR);
-    give(made, CUDNN_ATTR_OPERATION_SDPA_FWD_QDESC, tensor(0, described.query, described.type));
-    give(made, CUDNN_ATTR_OPERATION_SDPA_FWD_KDESC, tensor(1, described.key, described.type));
-    give(made, CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, tensor(2, described.value, described.type));
-    give(made, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, tensor(3, described.output, described.type));
-    give(made, CUDNN_ATTR_OPERATION_SDPA_FWD_STATSDESC,
-         tensor(4, described.stats, described.statsType));
-    if (described.isMasked) {
-      give(made, CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH, maskOf(described.scores));
-      set(made, CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_INPUT_UID, CUDNN_TYPE_INT64, Dims{kScores});
-      set(made, CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH_OUTPUT_UID, CUDNN_TYPE_INT64,
-          Dims{described.maskOutput});
-    }
-    return cudnnBackendFinalize(made);
+  Descriptor mask(Descriptor scores, const Dims &shape) {
+    auto index = [&](int64_t axis) {
+      return pointwise(CUDNN_POINTWISE_GEN_INDEX, {scores}, between(shape, CUDNN_DATA_INT32),
+                       CUDNN_DATA_FLOAT, axis);
+    };
+    Descriptor row = index(2), column = index(3);
+    Descriptor isSeen = pointwise(CUDNN_POINTWISE_CMP_GE, {row, column},
+                                  between(shape, CUDNN_DATA_BOOLEAN), CUDNN_DATA_BOOLEAN);
+    return pointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, number(kFill), isSeen},
+                     between(shape));
   }
 
-  static void expectRefusal(const Described &described, cudnnStatus_t status,
-                            const std::string &text) {
+  cudnnStatus_t finish(const Described &described) {
+    operations.clear();
+    Dims scores = {2, 4, 3, 5}, rows = {2, 4, 3, 1};
+    Descriptor s = multiply(tensor(kQuery, described.query, described.type),
+                            tensor(kKey, described.key, described.type), between(scores));
+    if (!described.skipsScale)
+      s = pointwise(CUDNN_POINTWISE_MUL, {s, number(kScale)}, between(scores));
+    if (described.isMasked)
+      s = mask(s, scores);
+    Descriptor most = reduce(CUDNN_REDUCE_TENSOR_MAX, s, between(rows));
+    s = pointwise(CUDNN_POINTWISE_SUB, {s, most}, between(scores));
+    s = pointwise(CUDNN_POINTWISE_EXP, {s}, between(scores));
+    Descriptor total = reduce(CUDNN_REDUCE_TENSOR_ADD, described.readsNothing ? between(scores) : s,
+                              between(rows));
+    pointwise(CUDNN_POINTWISE_ADD, {most, pointwise(CUDNN_POINTWISE_LOG, {total}, between(rows))},
+              tensor(kStats, described.stats, described.statsType));
+    s = pointwise(CUDNN_POINTWISE_DIV, {s, total}, between(scores, CUDNN_DATA_BFLOAT16));
+    multiply(s, tensor(kValue, described.value, described.type),
+             tensor(kOutput, described.output, described.type));
+    cudnnHandle_t library = nullptr;
+    EXPECT_EQ(cudnnCreate(&library), CUDNN_STATUS_SUCCESS);
+    Descriptor graph = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, std::vector{library});
+    set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations);
+    cudnnStatus_t status = cudnnBackendFinalize(graph);
+    EXPECT_EQ(cudnnDestroy(library), CUDNN_STATUS_SUCCESS);
+    return status;
+  }
+
+  void expectRefusal(const Described &described, cudnnStatus_t status, const std::string &text) {
     ::testing::internal::CaptureStderr();
     EXPECT_EQ(finish(described), status);
     std::string said = ::testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find(text), std::string::npos) << said;
   }
+
+private:
+  std::vector<Descriptor> operations;
+  int64_t nextId = kFirstVirtual;
 };
 
 TEST_F(CudnnAttentionTest, WithAndWithoutMask) {
@@ -92,23 +155,22 @@ TEST_F(CudnnAttentionTest, WithAndWithoutMask) {
 }
 
 TEST_F(CudnnAttentionTest, OperandsThatDontFit) {
-  expectRefusal({.key = {2, 3, 5, 8}}, CUDNN_STATUS_BAD_PARAM, "operands of attention don't fit");
-  expectRefusal({.output = {2, 3, 4, 8}}, CUDNN_STATUS_BAD_PARAM,
-                "operands of attention don't fit");
-  expectRefusal({.stats = {2, 3, 4, 1}}, CUDNN_STATUS_BAD_PARAM, "statistics of attention");
-  expectRefusal({.statsType = CUDNN_DATA_BFLOAT16}, CUDNN_STATUS_BAD_PARAM,
-                "statistics of attention");
-}
-
-TEST_F(CudnnAttentionTest, MasksThatDontFit) {
-  expectRefusal({.scores = {2, 4, 5, 3}}, CUDNN_STATUS_BAD_PARAM, "the mask has other dimensions");
-  expectRefusal({.maskOutput = kScores}, CUDNN_STATUS_BAD_PARAM, "other ends");
+  const char *text = "operands of attention don't fit";
+  expectRefusal({.key = {2, 3, 8, 5}}, CUDNN_STATUS_BAD_PARAM, text);
+  expectRefusal({.output = {2, 3, 4, 8}}, CUDNN_STATUS_BAD_PARAM, text);
+  expectRefusal({.stats = {2, 3, 4, 1}}, CUDNN_STATUS_BAD_PARAM, text);
+  expectRefusal({.readsNothing = true}, CUDNN_STATUS_BAD_PARAM,
+                "reads what none before it makes");
 }
 
 TEST_F(CudnnAttentionTest, WhatHasNoEngine) {
   expectRefusal({.type = CUDNN_DATA_FLOAT}, CUDNN_STATUS_NOT_SUPPORTED, "bf16 or fp16");
-  expectRefusal({.query = {2, 4, 3, 12}, .key = {2, 2, 5, 12}}, CUDNN_STATUS_NOT_SUPPORTED,
+  expectRefusal({.statsType = CUDNN_DATA_BFLOAT16}, CUDNN_STATUS_NOT_SUPPORTED,
+                "no attention of heads of 1");
+  expectRefusal({.query = {2, 4, 3, 12}, .key = {2, 2, 12, 5}}, CUDNN_STATUS_NOT_SUPPORTED,
                 "no attention of heads of 12");
+  expectRefusal({.skipsScale = true}, CUDNN_STATUS_NOT_SUPPORTED,
+                "no engine for the graph: product index index ge select max");
 }
 
 } // namespace

@@ -1,0 +1,261 @@
+#include "Emulator/Cudnn/AttentionGraph.h"
+
+#include "Emulator/Cudnn/GraphValues.h"
+#include "Emulator/Device/DeviceMemory.h"
+#include "Emulator/Device/Fault.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtc::emulator {
+
+using namespace dtc::cuda;
+
+namespace {
+
+void require(bool condition, const std::string &message) {
+  if (!condition)
+    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
+}
+
+void requireSupport(bool condition, const std::string &message) {
+  if (!condition)
+    throw Fault(CUDNN_STATUS_NOT_SUPPORTED, message);
+}
+
+/// The graphs that have an engine: with each mask, and heads that share keys or don't.
+std::set<std::string> knownGraphs() {
+  const std::string masks[] = {"", " index index ge select", " index index add sub ge select"};
+  std::set<std::string> known;
+  for (const std::string &mask : masks) {
+    known.insert("product mul" + mask + " max sub exp sum log add div product");
+    for (const std::string heads : {"", " sum"})
+      known.insert("mul sum mul product mul sub" + mask + " exp reshape product" + heads +
+                   " product sub mul mul reshape product" + heads + " reshape product identity");
+  }
+  return known;
+}
+
+bool isHalf(const CudnnTensor &tensor) {
+  return !tensor.isInteger && (tensor.kind == FloatKind::BF16 || tensor.kind == FloatKind::F16);
+}
+
+bool isDense(const CudnnTensor &tensor) {
+  int64_t stride = 1;
+  for (size_t dim = tensor.dims.size(); dim-- > 0; stride *= tensor.dims[dim])
+    if (tensor.dims[dim] != 1 && tensor.strides[dim] != stride)
+      return false;
+  return true;
+}
+
+/// Of inputs: sizes of one are repeated.
+bool fits(const CudnnTensor &input, const CudnnTensor &output) {
+  for (size_t dim = 0; dim < 4; ++dim)
+    if (input.dims[dim] != 1 && input.dims[dim] != output.dims[dim])
+      return false;
+  return true;
+}
+
+bool isProduct(const std::vector<int64_t> &a, const std::vector<int64_t> &b,
+               const std::vector<int64_t> &c) {
+  return a[0] == c[0] && b[0] == c[0] && a[1] == c[1] && c[1] % b[1] == 0 && a[2] == c[2] &&
+         a[3] == b[2] && b[3] == c[3];
+}
+
+} // namespace
+
+std::string GraphStep::name() const {
+  switch (kind) {
+  case Kind::Product:
+    return "product";
+  case Kind::Reshape:
+    return "reshape";
+  case Kind::Reduction:
+    return reduction == CUDNN_REDUCE_TENSOR_MAX ? "max" : "sum";
+  case Kind::Pointwise:
+    break;
+  }
+  switch (mode) {
+  case CUDNN_POINTWISE_ADD:
+    return "add";
+  case CUDNN_POINTWISE_MUL:
+    return "mul";
+  case CUDNN_POINTWISE_DIV:
+    return "div";
+  case CUDNN_POINTWISE_SUB:
+    return "sub";
+  case CUDNN_POINTWISE_EXP:
+    return "exp";
+  case CUDNN_POINTWISE_LOG:
+    return "log";
+  case CUDNN_POINTWISE_IDENTITY:
+    return "identity";
+  case CUDNN_POINTWISE_CMP_GE:
+    return "ge";
+  case CUDNN_POINTWISE_GEN_INDEX:
+    return "index";
+  case CUDNN_POINTWISE_BINARY_SELECT:
+    return "select";
+  }
+  throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "the emulator lacks a mode of pointwise operations");
+}
+
+void GraphStep::check() const {
+  std::string shapes = name();
+  for (const CudnnTensor &input : inputs)
+    shapes += " " + input.text();
+  shapes += " -> " + output.text();
+  for (const CudnnTensor &input : inputs)
+    require(input.dims.size() == 4 && output.dims.size() == 4,
+            "attention takes tensors of four dimensions: " + shapes);
+  const CudnnTensor &first = inputs.front();
+  bool isFine = true;
+  switch (kind) {
+  case Kind::Product:
+    isFine = isProduct(first.dims, inputs[1].dims, output.dims);
+    break;
+  case Kind::Reshape:
+    isFine = first.elements() == output.elements() &&
+             first.extent() / bytesOf(first.kind) == output.extent() / bytesOf(output.kind);
+    break;
+  case Kind::Reduction:
+    for (size_t dim = 0; dim < 4; ++dim)
+      isFine &= first.dims[dim] % output.dims[dim] == 0;
+    break;
+  case Kind::Pointwise:
+    for (const CudnnTensor &input : inputs)
+      isFine &= fits(input, output);
+  }
+  require(isFine, "operands of attention don't fit: " + shapes);
+}
+
+std::string AttentionGraph::names() const {
+  std::string all;
+  for (const GraphStep &step : steps)
+    all += (all.empty() ? "" : " ") + step.name();
+  return all;
+}
+
+std::set<int64_t> AttentionGraph::made() const {
+  std::set<int64_t> ids;
+  for (const GraphStep &step : steps)
+    ids.insert(step.output.id);
+  return ids;
+}
+
+void AttentionGraph::checkOperand(const CudnnTensor &tensor) const {
+  constexpr int64_t kMultiple = 8, kMost = 128;
+  require(tensor.alignment % 16 == 0, "a tensor of attention has to be aligned to 16 bytes");
+  if (!isHalf(tensor)) {
+    requireSupport(tensor.kind == FloatKind::F32 &&
+                       (tensor.dims[3] == 1 || made().contains(tensor.id)),
+                   "cuDNN's attention takes operands of one type, bf16 or fp16");
+    return require(isDense(tensor), "sums and statistics of attention are dense");
+  }
+  int64_t head = tensor.strides[3] == 1 ? 3 : 2; // of keys and values also turned over
+  require(tensor.strides[head] == 1, "the elements of a head don't follow each other");
+  requireSupport(tensor.dims[head] % kMultiple == 0 && tensor.dims[head] <= kMost,
+                 "cuDNN has no attention of heads of " + std::to_string(tensor.dims[head]));
+  for (int64_t stride : tensor.strides)
+    requireSupport(stride == 1 || stride % kMultiple == 0, "a head doesn't begin at 16 bytes");
+}
+
+void AttentionGraph::check() const {
+  static const std::set<std::string> known = knownGraphs();
+  requireSupport(known.contains(names()), "cuDNN has no engine for the graph: " + names());
+  std::set<int64_t> there;
+  const std::set<int64_t> all = made();
+  std::set<FloatKind> kinds;
+  for (const GraphStep &step : steps) {
+    step.check();
+    for (const CudnnTensor &input : step.inputs)
+      require(there.contains(input.id) || (!all.contains(input.id) && !input.isVirtual),
+              "an operation reads what none before it makes: " + std::to_string(input.id));
+    require(there.insert(step.output.id).second && !step.output.isOfHost,
+            "a tensor is made twice: " + std::to_string(step.output.id));
+    if (step.kind == GraphStep::Kind::Product)
+      for (const CudnnTensor &input : step.inputs)
+        if (!input.isVirtual)
+          kinds.insert(input.kind);
+  }
+  for (const CudnnTensor &tensor : tensors())
+    if (!tensor.isOfHost)
+      checkOperand(tensor);
+  requireSupport(kinds.size() == 1 && !kinds.contains(FloatKind::F32),
+                 "cuDNN's attention takes operands of one type, bf16 or fp16");
+}
+
+std::vector<CudnnTensor> AttentionGraph::tensors() const {
+  std::vector<CudnnTensor> all;
+  std::set<int64_t> known;
+  auto add = [&](const CudnnTensor &tensor) {
+    if (!tensor.isVirtual && known.insert(tensor.id).second)
+      all.push_back(tensor);
+  };
+  for (const GraphStep &step : steps) {
+    std::ranges::for_each(step.inputs, add);
+    add(step.output);
+  }
+  return all;
+}
+
+/// That of the most demanding engine: it sums up what the last product makes once more.
+uint64_t AttentionGraph::workspaceBytes() const {
+  uint64_t bytes = 256;
+  bool isBackward = steps.back().kind == GraphStep::Kind::Pointwise;
+  if (isBackward)
+    bytes += 4 * steps.back().output.elements();
+  for (const GraphStep &step : steps)
+    if (step.kind == GraphStep::Kind::Product && isBackward && step.output.isVirtual &&
+        isHalf(step.output))
+      bytes += 2 * step.output.elements();
+  return bytes;
+}
+
+std::string AttentionGraph::text() const {
+  bool isBackward = steps.back().kind == GraphStep::Kind::Pointwise;
+  const CudnnTensor &result = steps.back().output;
+  return (isBackward ? "gradient of attention " : "attention ") + result.text();
+}
+
+void AttentionGraph::checkNumbers(const CudnnCall &call) const {
+  auto numberOf = [&](const GraphStep &step) { return call.hostNumbers.at(step.inputs[1].id); };
+  for (const GraphStep &step : steps) {
+    if (step.kind != GraphStep::Kind::Pointwise)
+      continue;
+    if (step.mode == CUDNN_POINTWISE_BINARY_SELECT)
+      require(numberOf(step) == -std::numeric_limits<double>::infinity(),
+              "masked scores aren't -infinity");
+    if (!step.output.isInteger || step.inputs.size() < 2 || !step.inputs[1].isOfHost)
+      continue;
+    int64_t size = step.output.dims[step.mode == CUDNN_POINTWISE_ADD ? 3 : 2];
+    require(numberOf(step) == static_cast<double>(size),
+            "the numbers of queries and keys aren't those of the tensors");
+  }
+}
+
+Accesses AttentionGraph::run(const CudnnCall &call, const DeviceMemory &memory) const {
+  Accesses accesses;
+  GraphValues values(call);
+  const std::set<int64_t> all = made();
+  for (const CudnnTensor &tensor : tensors()) {
+    if (tensor.isOfHost)
+      continue;
+    uint64_t address = call.addresses.at(tensor.id);
+    memory.translate(address, tensor.extent());
+    bool isMade = all.contains(tensor.id);
+    (isMade ? accesses.writes : accesses.reads).push_back(tensor.at(address));
+    if (!isMade)
+      values.put(tensor, loadDense(tensor, address, memory));
+  }
+  overwriteWorkspace(call, memory, accesses);
+  for (const GraphStep &step : steps)
+    values.compute(step);
+  for (const CudnnTensor &tensor : tensors())
+    if (!tensor.isOfHost && all.contains(tensor.id))
+      storeDense(tensor, values.of(tensor), call.addresses.at(tensor.id), memory);
+  sortByAddress(accesses);
+  return accesses;
+}
+
+} // namespace dtc::emulator
