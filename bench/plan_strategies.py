@@ -46,6 +46,7 @@ DIMENSIONS = (
     Dimension("pp", "pp=1", files=("include/dtc/Plan/Solve/StageCuts.h", "lib/Plan/Solve/StageCuts.cpp",
                                    "lib/Plan/Search/PipelineFloor.cpp", "lib/Plan/Search/CutPositions.cpp")),
     Dimension("cp", "cp=1", files=("lib/Plan/Plan/SplitSequence.cpp",)),
+    Dimension("cp_by", "cp_by=keys", files=("lib/Plan/Search/SearchContextExchange.cpp",)),
     Dimension("ep", "ep=1", files=("include/dtc/Plan/Shard/Experts.h", "lib/Plan/Shard/Experts.cpp"), where="experts"),
     Dimension("sp", "sp=off"),
     Dimension("micro_batch", "micro_batch=1"),

@@ -138,10 +138,27 @@ exec::KernelOp Outliner::inModule(const Launch &launch) {
 /// The launch stands where the source's last op stood, and is named like it.
 static Location locationOf(ArrayRef<Value> outputs) { return outputs.back().getLoc(); }
 
+/// Has all readers of a computation that is there several times read the first one. So products of
+/// one tensor, each of which got a copy in its own order, share the copies that are alike.
+static SmallVector<Value> mergeAlike(ArrayRef<Value> outputs) {
+  SmallVector<Value> distinct;
+  for (Value output : outputs) {
+    auto same = llvm::find_if(distinct, [&](Value other) {
+      return OperationEquivalence::isEquivalentTo(output.getDefiningOp(), other.getDefiningOp(),
+                                                  OperationEquivalence::IgnoreLocations);
+    });
+    if (same == distinct.end())
+      distinct.push_back(output);
+    else
+      output.replaceAllUsesWith(*same);
+  }
+  return distinct;
+}
+
 LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuilder &builder) {
   // As they are now: launches have taken the place of what earlier clusters make.
   auto [ops, reads] = clustering.inputsOf(cluster);
-  SmallVector<Value> outputs = clustering.outputsOf(cluster);
+  SmallVector<Value> outputs = mergeAlike(clustering.outputsOf(cluster));
   const OpSet &own = clustering.clusters[cluster].ops;
   ops.insert(own.begin(), own.end());
   SmallVector<Operation *> sorted = canonicalOrder(ops, outputs);

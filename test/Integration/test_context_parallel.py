@@ -82,8 +82,8 @@ def test_memory_is_what_was_predicted(model, devices, plan, precision):
 
 
 @pytest.mark.parametrize("model,plan", [
-    ("gpt2", "cp=2"), ("llama", "cp=2,recompute=selective"), ("llama", "cp=2,recompute=full"),
-    ("gpt2", "cp=2,cp_by=heads"), ("gpt2", "cp=2,regather=on"), ("gpt2", "tp=2,sp=on,regather=on"),
+    ("gpt2", "cp=2,cp_by=keys"), ("llama", "cp=2,cp_by=keys,recompute=selective"), ("llama", "cp=2,cp_by=keys,recompute=full"),
+    ("gpt2", "cp=2,cp_by=heads"), ("gpt2", "cp=2,cp_by=keys,regather=on"), ("gpt2", "tp=2,sp=on,regather=on"),
     ("gpt2", "cp=2,cp_by=ring"), ("llama", "cp=2,cp_by=ring,recompute=selective"), ("llama", "cp=2,cp_by=ring,recompute=full")])
 def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
     """Keys and values are gathered, and their gradients summed up in parts. Heads of queries, keys, values and results are
@@ -102,10 +102,10 @@ def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
     elif "ring" in plan:
         assert sent["permute"] == (16 if "full" in plan else 12)
     else:
-        assert sent["all_gather"] >= (4 if plan == "cp=2" else 8) and sent["reduce_scatter"] >= 4
+        assert sent["all_gather"] >= (4 if plan == "cp=2,cp_by=keys" else 8) and sent["reduce_scatter"] >= 4
 
 
-@pytest.mark.parametrize("plan", ["cp=2", "tp=2,sp=on"])
+@pytest.mark.parametrize("plan", ["cp=2,cp_by=keys", "tp=2,sp=on"])
 def test_what_is_gathered_again_is_not_kept(plan):
     flags = [MODELS / "llama.onnx", "--devices", 2, "--target", "cpu", *FLAGS]
     kept, again = (arena_bytes(*flags, "--plan", f"{plan},regather={value}") for value in ("off", "on"))

@@ -145,7 +145,7 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     ("gpt2", "fp32", 1, "dp=1", 0),
     ("llama", "bf16", 1, "recompute=full", 6),  # forward twice
     ("gpt2", "bf16", 2, "cp=2,cp_by=heads", 4),
-    ("gpt2", "bf16", 2, "cp=2", 0),  # a rank's queries begin where it alone knows
+    ("gpt2", "bf16", 2, "cp=2,cp_by=keys", 0),  # a rank's queries begin where it alone knows
     ("gpt2", "bf16", 2, "cp=2,cp_by=ring", 8),  # each in two steps
     ("gpt2_mask", "bf16", 1, "dp=1", 0),  # a bias
 ])

@@ -126,4 +126,4 @@ def test_ranks_of_context_parallelism_send_their_own_rows(tmp_path, samples):
         exchanges = {key[1:]: count for key, count in planned.items() if key[0] == "all_to_all"}
         assert exchanges == {("ep", tokens * 2 * 32 * 4): 4 * calls, ("ep", tokens * 2 * 8): calls}, spec
         assert ("all_reduce", reduced, experts) in planned
-    assert not any(kind == "all_to_all" for kind, *_ in sent("dp=2,ep=1,cp=2"))
+    assert not any(kind == "all_to_all" for kind, *_ in sent("dp=2,ep=1,cp=2,cp_by=keys"))

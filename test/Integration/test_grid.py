@@ -55,6 +55,8 @@ PLANS = {
         "pp=4,dp=2,zero=2,schedule=1f1b,micro_batch=1,recompute=full",
         "pp=2,dp=2,cp=2,cp_by=ring,zero=3,schedule=zb,micro_batch=1",
         "cp=4,tp=2,dp=1,sp=on,cp_by=ring",
+        "dp=2,cp=2,tp=2,cp_by=heads,zero=3,micro_batch=2",
+        "pp=2,dp=2,cp=2,cp_by=heads,zero=2,schedule=1f1b,micro_batch=1",
     ],
 }
 EXPERTS = [(2, "dp=1,ep=2"), (4, "dp=2,ep=2,zero=1"), (4, "dp=2,ep=2,zero=3,recompute=full"), (8, "dp=2,ep=2,tp=2")]

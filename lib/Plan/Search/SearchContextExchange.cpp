@@ -8,7 +8,6 @@
 
 #include "dtc/Plan/Shard/ContextExchange.h"
 
-#include <algorithm>
 #include <set>
 
 namespace dtc::plan {
@@ -23,21 +22,29 @@ public:
   }
 
   void run() {
-    for (const Degrees &degrees : state.found.empty() ? holdingLeast() : fastest())
-      for (ContextExchange exchange : {ContextExchange::Heads, ContextExchange::Ring})
-        if (whyNoExchange(state.problem, state.facts, exchange, degrees.cp).empty() &&
-            isBetter(degrees, exchange))
-          tryAll(degrees.cp, exchange);
+    if (state.found.empty())
+      for (const Degrees &degrees : holdingLeast())
+        tryOthers(degrees.cp, [&](ContextExchange exchange) { return fits(degrees, exchange); });
+    else
+      for (const Estimate &known : fastest())
+        tryOthers(known.degrees.cp,
+                  [&](ContextExchange exchange) { return isFaster(known, exchange); });
   }
 
 private:
+  template <typename Predicate> void tryOthers(int64_t cp, Predicate isOfUse) {
+    for (ContextExchange exchange : {ContextExchange::Heads, ContextExchange::Ring})
+      if (whyNoExchange(state.problem, state.facts, exchange, cp).empty() && isOfUse(exchange))
+        tryAll(cp, exchange);
+  }
+
   /// Of those worth telling, the fastest of each cp.
-  std::vector<Degrees> fastest() const {
-    std::vector<Degrees> result;
+  std::vector<Estimate> fastest() const {
+    std::vector<Estimate> result;
     std::set<int64_t> known = {1};
     for (const Estimate *estimate : bestRunnersUp(state))
       if (known.insert(estimate->degrees.cp).second)
-        result.push_back(estimate->degrees);
+        result.push_back(*estimate);
     return result;
   }
 
@@ -60,12 +67,26 @@ private:
     return result;
   }
 
-  bool isBetter(Degrees degrees, ContextExchange exchange) {
-    const double before = beatsBest(state);
+  /// Solves and estimates once: most plans are best as they are.
+  bool isFaster(const Estimate &known, ContextExchange exchange) {
+    Degrees degrees = known.degrees;
+    degrees.contextExchange = exchange;
+    degrees.recomputeBlocks = Degrees().recomputeBlocks;
+    EstimateOptions asked{beatsBest(state) * double(degrees.samples()), false,
+                          state.recomputesSome(degrees)};
+    Estimate estimated;
+    if (state.estimate(degrees, known.variant, asked, estimated) != Estimator::Outcome::Found ||
+        estimated.perSample() >= beatsBest(state))
+      return false;
+    state.keep(std::move(estimated));
+    return true;
+  }
+
+  bool fits(Degrees degrees, ContextExchange exchange) {
     degrees.contextExchange = exchange;
     degrees.offload = offload;
     tryCandidate(state, degrees, attempt);
-    return beatsBest(state) < before;
+    return !state.found.empty();
   }
 
   void tryAll(int64_t cp, ContextExchange exchange) {
