@@ -20,9 +20,9 @@ namespace {
 
 /// Larger kernels need more registers than there are, and compile slowly.
 constexpr size_t kMostOps = 160;
-/// A block of a columns kernel has a warp's columns. Two for each of an H100's 132 processors hide
-/// that each waits for memory.
-constexpr int64_t kBusyBlocks = 264;
+/// A block of a columns kernel has a warp's columns. Of its eight warps, eight for each of an
+/// H100's 132 processors hide that each waits for memory.
+constexpr int64_t kBusyBlocks = 1056;
 /// Pointers are a kernel's parameters, of which 4 KiB are possible everywhere. Code grows with
 /// pieces, and one launch for so many costs hardly anything.
 constexpr int64_t kMostPieces = 48, kMostOperands = 500;

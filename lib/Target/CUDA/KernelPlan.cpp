@@ -23,7 +23,11 @@ static constexpr int64_t kSmallBlock = 128;
 static constexpr int64_t kOneThreadColumns = 8;
 /// More threads would leave each fewer than 128 registers.
 static constexpr int64_t kMostRowThreads = 512;
-static constexpr int64_t kMostColumnWarps = 16;
+static constexpr int64_t kMostColumnWarps = 8;
+/// Threads of a scatter kernel have some columns each, and a block has some rows of the table: the
+/// fewer blocks, the fewer times all indices are read.
+static constexpr int64_t kColumnsOfThread = 4, kMostScatterThreads = 256, kScatterBlocks = 264,
+                         kMostTableRows = 64;
 /// Rows that a warp of a columns kernel should have at least.
 static constexpr int64_t kRowsOfWarp = 8;
 static constexpr int64_t kStaticSharedBytes = 48 * 1024;
@@ -35,7 +39,7 @@ int64_t KernelPlan::itemsInBlock() const {
   case KernelKind::Columns:
     return kWarp;
   case KernelKind::Scatter:
-    return threads / kWarp;
+    return 1;
   default:
     return threads;
   }
@@ -101,8 +105,14 @@ static void planColumns(const BodyInfo &info, KernelPlan &plan) {
 
 static void planScatter(const BodyInfo &info, KernelPlan &plan) {
   auto op = cast<graph::ScatterAddOp>(specialResult(info).op);
-  plan.items = IndexMath::numElements(shapeOf(op.getResult()).take_front(op.getAxis() + 1));
-  plan.threads = kSmallBlock;
+  ArrayRef<int64_t> shape = shapeOf(op.getResult());
+  int64_t rows = IndexMath::numElements(shape.take_front(op.getAxis() + 1)),
+          width = IndexMath::numElements(shape.drop_front(op.getAxis() + 1));
+  plan.lanes =
+      op.getAxis() == 0 ? std::clamp<int64_t>(rows / kScatterBlocks, 1, kMostTableRows) : 1;
+  plan.items = ceilDivide(rows, plan.lanes);
+  plan.threads = std::clamp(kWarp * ceilDivide(width, kWarp * kColumnsOfThread), kSmallBlock,
+                            kMostScatterThreads);
 }
 
 static void planItems(const BodyInfo &info, KernelPlan &plan) {

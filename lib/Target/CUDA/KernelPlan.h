@@ -8,7 +8,8 @@
 //   columns    a warp has 32 columns, one a lane; `lanes` warps of a block share the rows, and
 //              the first adds up what they found, in their order. Few columns of many rows are
 //              columns of slices first (KernelLimits::fewColumns).
-//   scatter    a warp owns a row of the table and looks through the indices for its own.
+//   scatter    a block owns some rows of the table. Its warps look through the indices for them and
+//              list those that they find, in their order; its threads have columns of the rows.
 //   scan, pool a thread does an item.
 //
 // A pointwise kernel of several pieces gives each as many blocks as it needs. A block finds out by
@@ -38,7 +39,8 @@ struct KernelPlan {
   KernelKind kind = KernelKind::Pointwise;
   int64_t items = 1; ///< units, rows, result elements or items: what groups of threads share
   int64_t unit = 1;  ///< neighbouring elements that a thread does together
-  int64_t lanes = 1; ///< rows: threads that share a row; columns: warps that share the columns
+  int64_t lanes = 1; ///< rows: threads that share a row; columns: warps that share the
+                     ///< columns; scatter: rows of a block
   int64_t rounds = 1; ///< pieces that are added up: units of a thread
   int64_t blocks = 1, threads = 1;
   struct Piece {

@@ -89,12 +89,26 @@ private:
                          mlir::AffineExpr row);
   void keepSums(llvm::ArrayRef<mlir::Value> arrays, const Values &sums, mlir::Value slice);
   mlir::Value addUpSlices(graph::ReduceOp op, mlir::Value array);
+  // Scatter kernels (ThreadScatter.cpp).
   void emitScatter();
-  void initializeTableRow(mlir::AffineExpr row, int64_t width);
-  /// Which of 32 indices, from `first` on, name the row: a bit for each.
-  mlir::Value matchesOf(graph::ScatterAddOp op, mlir::AffineExpr row, mlir::AffineExpr first);
-  void addMatches(graph::ScatterAddOp op, mlir::AffineExpr row, mlir::AffineExpr first,
-                  mlir::Value matches);
+  /// Rows of the table that are the block's.
+  struct TableRows {
+    mlir::AffineExpr first;
+    int64_t count, width;
+  };
+  /// The place of an index, whether it names a row of the block, and a bit for each lane's.
+  struct IndexMatch {
+    mlir::Value place, isOwn, ofWarp;
+  };
+  void initializeTable(TableRows rows);
+  /// Of a piece of the indices, those that the thread looks at.
+  llvm::SmallVector<IndexMatch> findMatches(graph::ScatterAddOp op, TableRows rows,
+                                            mlir::AffineExpr first);
+  /// Lists the places that all threads have found, in their order; how many there are.
+  mlir::Value listMatches(llvm::ArrayRef<IndexMatch> matches, mlir::Value list, mlir::Value counts);
+  void addMatch(graph::ScatterAddOp op, TableRows rows, mlir::AffineExpr number);
+  /// The thread's columns, some at a time.
+  void forColumns(int64_t width, llvm::function_ref<void(llvm::ArrayRef<mlir::AffineExpr>)> body);
   void emitItems();
 
   // Columns of a row, shared by its lanes.
@@ -114,6 +128,8 @@ private:
   Values acrossLanes(llvm::ArrayRef<graph::ReduceOp> ops, Values values);
   /// Lets no lane write before all have read.
   void meetBeforeWriting();
+
+  mlir::Value integer(int64_t value);
 
   // Control.
   void when(mlir::Value condition, llvm::function_ref<void()> body);
@@ -173,8 +189,8 @@ private:
   kernels::ElementEvaluator evaluator;
   IndexMath &math;
   mlir::LLVM::LLVMFuncOp function;
-  llvm::SmallVector<mlir::Value> arguments; ///< pointers: operands, then results
-  mlir::Value block, thread;                ///< their numbers, as i32
+  llvm::SmallVector<mlir::Value> arguments;          ///< pointers: operands, then results
+  mlir::Value block, thread;                         ///< their numbers, as i32
   llvm::DenseMap<unsigned, int64_t> chosenAlignment; ///< of pointers that are one of several
   unsigned numGlobals = 0;
 

@@ -1,4 +1,4 @@
-// What a thread does in pointwise, columns and scatter kernels, and in those of items.
+// What a thread does in pointwise, columns kernels, and in those of items.
 #include "ThreadEmitter.h"
 #include "WarpOps.h"
 
@@ -10,12 +10,11 @@ namespace dtc::cuda {
 
 using namespace kernels;
 
-using graph::ReduceKind;
 using graph::ReduceOp;
 using graph::shapeOf;
 
 /// Rows of a columns kernel that are read before they are added up.
-static constexpr int64_t kRowsAtOnce = 4;
+static constexpr int64_t kRowsAtOnce = 8;
 
 void ThreadEmitter::emitKind() {
   switch (plan.kind) {
@@ -169,108 +168,6 @@ void ThreadEmitter::emitColumns() {
   if (plan.lanes == 1)
     return write();
   when(isBelow(slice, 1), write);
-}
-
-// Scatter.
-
-/// Each row of the table is what the sum is added to, or zero.
-void ThreadEmitter::initializeTableRow(AffineExpr row, int64_t width) {
-  SpecialResult special = specialResult(info);
-  Type element = getElementTypeOrSelf(info.results[0]);
-  phase = 1;
-  loop(lane, evaluator.constantInt(width), kWarp, {0, width}, {},
-       [&](AffineExpr column, ValueRange) {
-         AffineExpr number = math.add(math.multiply(row, width), column);
-         writtenElement = number;
-         Value sum;
-         for (Value term : special.terms) {
-           Value value = evaluator.emit(term, math.delinearize(number, shapeOf(info.results[0])));
-           sum = sum ? evaluator.combine(ReduceKind::Sum, sum, value, /*reorder=*/false) : value;
-         }
-         storeAt(0, number, sum ? sum : evaluator.constantOf(element, 0));
-         writtenElement = {};
-         return Values();
-       });
-}
-
-Value ThreadEmitter::matchesOf(graph::ScatterAddOp op, AffineExpr row, AffineExpr first) {
-  ArrayRef<int64_t> indexShape = shapeOf(op.getIndices());
-  int64_t count = IndexMath::numElements(indexShape), size = shapeOf(op.getResult())[op.getAxis()];
-  Value number = evaluator.lower(math.add(first, laneVariable));
-  Value exists = isBelow(number, count), most = evaluator.constantInt(count - 1);
-  evaluator.position();
-  number = arith::MinSIOp::create(builder, loc, number, most);
-  AffineExpr safe = evaluator.variableFor(number, {0, count});
-  auto [at, valid] =
-      evaluator.checkedIndex(op.getIndices(), math.delinearize(safe, indexShape), size);
-  Value named = evaluator.lower(at), own = evaluator.lower(math.modulo(row, size));
-  evaluator.position();
-  Value match = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, named, own);
-  match = arith::AndIOp::create(builder, loc, match, valid);
-  match = arith::AndIOp::create(builder, loc, match, exists);
-  return WarpOps{builder, loc}.ballot(match);
-}
-
-/// The updates that `matches` has, lowest index first.
-void ThreadEmitter::addMatches(graph::ScatterAddOp op, AffineExpr row, AffineExpr first,
-                               Value matches) {
-  ArrayRef<int64_t> shape = shapeOf(op.getResult()), indexShape = shapeOf(op.getIndices());
-  int64_t axis = op.getAxis(), width = IndexMath::numElements(shape.drop_front(axis + 1));
-  Type i32 = builder.getI32Type();
-  Value zero = evaluator.constant(builder.getI32IntegerAttr(0));
-  Value one = evaluator.constant(builder.getI32IntegerAttr(1));
-  Value wide = evaluator.constantInt(width);
-  evaluator.position();
-  auto loop = scf::WhileOp::create(builder, loc, TypeRange{i32}, ValueRange{matches});
-  Block *test = builder.createBlock(&loop.getBefore(), {}, {i32}, {loc});
-  Value isLeft =
-      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, test->getArgument(0), zero);
-  scf::ConditionOp::create(builder, loc, isLeft, test->getArguments());
-  Block *body = builder.createBlock(&loop.getAfter(), {}, {i32}, {loc});
-  Operation *before = evaluator.continueBefore(loop);
-  evaluator.pushScope(body);
-  evaluator.position();
-  Value left = body->getArgument(0);
-  Value bit = math::CountTrailingZerosOp::create(builder, loc, left);
-  bit = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), bit);
-  AffineExpr number = math.add(first, evaluator.variableFor(bit, {0, kWarp}));
-  Index leading = math.delinearize(math.floorDivide(row, shape[axis]), shape.take_front(axis));
-  leading.append(math.delinearize(number, indexShape));
-  this->loop(lane, wide, kWarp, {0, width}, {}, [&](AffineExpr column, ValueRange) {
-    Index source = leading;
-    source.append(math.delinearize(column, shape.drop_front(axis + 1)));
-    Value update = evaluator.emit(op.getUpdates(), source);
-    addToResult(math.add(math.multiply(row, width), column), update);
-    return Values();
-  });
-  evaluator.position();
-  Value rest = arith::SubIOp::create(builder, loc, left, one);
-  rest = arith::AndIOp::create(builder, loc, left, rest);
-  scf::YieldOp::create(builder, loc, rest);
-  evaluator.popScope();
-  evaluator.continueBefore(before);
-}
-
-void ThreadEmitter::emitScatter() {
-  auto op = cast<graph::ScatterAddOp>(specialResult(info).op);
-  ArrayRef<int64_t> shape = shapeOf(op.getResult());
-  int64_t width = IndexMath::numElements(shape.drop_front(op.getAxis() + 1));
-  int64_t count = IndexMath::numElements(shapeOf(op.getIndices()));
-  Type element = getElementTypeOrSelf(op.getType());
-  if (computeType(element) != element)
-    return evaluator.fail(op, "a kernel needs scatter_add in f32");
-  Value own = threadModulo(kWarp), warp = threadOver(kWarp);
-  lane = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), own);
-  laneVariable = evaluator.variableFor(lane, {0, kWarp});
-  withItem(groupNumber(plan.itemsInBlock(), warp), [&](AffineExpr row) {
-    initializeTableRow(row, width);
-    phase = 2; // operands read from here on cannot share the result's buffer
-    loop(evaluator.constantInt(0), evaluator.constantInt(count), kWarp, {0, count}, {},
-         [&](AffineExpr first, ValueRange) {
-           addMatches(op, row, first, matchesOf(op, row, first));
-           return Values();
-         });
-  });
 }
 
 } // namespace dtc::cuda

@@ -1,11 +1,11 @@
-// A lane has a column; sixteen warps share the rows, and the first adds up what they found.
+// A lane has a column; eight warps share the rows, and the first adds up what they found.
 // RUN: dtc-opt --target=cuda %s --dtc-form-kernels | FileCheck %s --check-prefix=KERNEL
 // RUN: dtc-opt --target=cuda %s --dtc-form-kernels --test-emit-ptx -o /dev/null | FileCheck %s
 
-// KERNEL: exec.kernel @columns_0 extent 96 scratch 0 geometry <blocks = 3, threads = 512>
+// KERNEL: exec.kernel @columns_0 extent 96 scratch 0 geometry <blocks = 3, threads = 256>
 
 // CHECK: .entry columns_0(
-// CHECK: .shared .align 16 .b8 columns_0_shared0[2048]
+// CHECK: .shared .align 16 .b8 columns_0_shared0[1024]
 // CHECK: ld.global.nc.{{[fb]}}32
 // CHECK: st.shared.{{[fb]}}32
 // CHECK: bar.sync

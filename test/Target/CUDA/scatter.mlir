@@ -1,14 +1,26 @@
-// A warp owns a row of the table and adds what the indices send there, in their order: no atomics.
+// A block owns rows of the table, lists the indices that name one, and adds what they send there, in
+// their order: no atomics.
 // RUN: dtc-opt --target=cuda %s --dtc-form-kernels | FileCheck %s --check-prefix=KERNEL
 // RUN: dtc-opt --target=cuda %s --dtc-form-kernels --test-emit-ptx -o /dev/null | FileCheck %s
+// RUN: %if gpu %{ dtc-opt --target=cuda %s --dtc-form-kernels --test-run-cuda-kernels="tolerance=1e-4" -o /dev/null %}
 
-// KERNEL: exec.kernel @scatter_0 extent 50 scratch 0 geometry <blocks = 13, threads = 128>
+// KERNEL-DAG: exec.kernel @scatter_{{.}} extent 50 scratch 0 geometry <blocks = 50, threads = 128>
+// KERNEL-DAG: exec.kernel @scatter_{{.}} extent 298 scratch 0 geometry <blocks = 298, threads = 256>
 
-// CHECK: .entry scatter_0(
+// CHECK: .entry scatter_{{.}}(
 // CHECK: vote.sync.ballot.b32
 // CHECK-NOT: atom
 // CHECK: ret;
 func.func @embedding_grad(%i: tensor<64xi64>, %u: tensor<64x40xf32>) -> tensor<50x40xf32> {
   %0 = dtc.scatter_add %i, %u axis 0 : tensor<64xi64>, tensor<64x40xf32> -> tensor<50x40xf32>
   return %0 : tensor<50x40xf32>
+}
+
+// Five rows a block, the last one's fewer; several pieces of indices, and columns of which a thread
+// has some at a time and one more.
+func.func @large_table(%i: tensor<5000xi64>, %u: tensor<5000x1100xf32>, %t: tensor<1489x1100xf32>)
+    -> tensor<1489x1100xf32> {
+  %0 = dtc.scatter_add %i, %u axis 0 : tensor<5000xi64>, tensor<5000x1100xf32> -> tensor<1489x1100xf32>
+  %1 = arith.addf %t, %0 : tensor<1489x1100xf32>
+  return %1 : tensor<1489x1100xf32>
 }

@@ -159,8 +159,7 @@ TEST_F(CudnnAttentionTest, OperandsThatDontFit) {
   expectRefusal({.key = {2, 3, 8, 5}}, CUDNN_STATUS_BAD_PARAM, text);
   expectRefusal({.output = {2, 3, 4, 8}}, CUDNN_STATUS_BAD_PARAM, text);
   expectRefusal({.stats = {2, 3, 4, 1}}, CUDNN_STATUS_BAD_PARAM, text);
-  expectRefusal({.readsNothing = true}, CUDNN_STATUS_BAD_PARAM,
-                "reads what none before it makes");
+  expectRefusal({.readsNothing = true}, CUDNN_STATUS_BAD_PARAM, "reads what none before it makes");
 }
 
 TEST_F(CudnnAttentionTest, WhatHasNoEngine) {
