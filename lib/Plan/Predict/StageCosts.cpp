@@ -143,6 +143,8 @@ simulate::StageCost StageCosts::stage(const StageRun &run) const {
   cost.backwardTransient = parameters.backwardTransient + transient;
   cost.weightGradTransient = cost.backwardTransient;
   cost.waitingBytes = double(waitingBytes(run));
+  if (degrees.pp == 1 || !hasPlaces(model.getCluster().software))
+    return cost; // calls without places of their own
   auto own = [&](StageCall call, double parameters) {
     return parameters + double(temporaryBytes(call, run));
   };

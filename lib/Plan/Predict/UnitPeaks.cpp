@@ -142,15 +142,20 @@ private:
 void UnitCosts::addTemporaries(const Problem &problem, const RankExecution &execution,
                                const StoredLiveness &stored) {
   const std::vector<int64_t> nothing(units(), 0);
-  const std::function<int(size_t)> unitOf = [&](size_t step) {
-    return executedUnitOf(execution.steps[step].position);
-  };
+  std::vector<int> unitOfStep, unitOfOp(problem.ops.size(), -1);
+  for (const ExecutionStep &step : execution.steps) {
+    unitOfStep.push_back(executedUnitOf(step.position));
+    if (step.position >= 0)
+      unitOfOp[step.position] = unitOfStep.back();
+  }
+  const std::function<int(size_t)> unitOf = [&](size_t step) { return unitOfStep[step]; };
   const std::vector<bool> besideScatters =
       stepsBeside(execution, [&](size_t step) { return blockOfUnit[unitOf(step)]; });
   for (int call = 0; call < kStageCalls; ++call) {
     auto kind = static_cast<StageCall>(call);
-    Temporaries all = temporariesOf(execution, problem, kind,
-                                    [&](OpId position) { return executedUnitOf(position); });
+    Temporaries all = temporariesOf(execution, problem, kind, [&](OpId position) {
+      return position < 0 ? executedUnitOf(position) : unitOfOp[position];
+    });
     CallPeaks peaks(executedUnits(), unitOf, all);
     for (int storing = 0; storing < kStorings; ++storing) {
       std::vector<int64_t> most = peaks.find(stored, storing, nullptr);
