@@ -148,8 +148,11 @@ void TrainingKeys::takeStrategy() {
   for (auto [name, zero] :
        {std::pair("FULL_SHARD", 3), std::pair("SHARD_GRAD_OP", 2), std::pair("NO_SHARD", 0),
         std::pair("HYBRID_SHARD", 3), std::pair("_HYBRID_SHARD_ZERO2", 2)})
-    if (at.Scalar() == name)
+    if (at.Scalar() == name) {
+      if (zero > 0 && !isHybrid)
+        plan("zero_group", 0, at); // all data-parallel ranks
       return plan("zero", zero, at);
+    }
   fail(at, "unknown sharding_strategy: " + at.Scalar() +
                ", known are FULL_SHARD, SHARD_GRAD_OP, HYBRID_SHARD, NO_SHARD, auto");
 }

@@ -210,6 +210,10 @@ def test_a_configuration_as_people_write_it(tmp_path):
     hybrid = TRAIN.replace("[[8, 2], [fsdp, tp]]", '[[4, 2, 2], ["replicate", "fsdp", "tp"]]')
     found = json.loads(configured(tmp_path, hybrid.replace("FULL_SHARD", "HYBRID_SHARD"), "--json").out)["plan"]
     assert (found["dp"], found["zero"], found["zero_group"]) == (8, 3, 2)
+    # Two nodes, where groups within a node would be faster: FULL_SHARD is over all ranks.
+    whole = TRAIN.replace("mesh_shape: [[8, 2], [fsdp, tp]]\n", "").replace("accumulation: 4", "global_batch: 64")
+    found = json.loads(configured(tmp_path, whole, "--json").out)["plan"]
+    assert (found["dp"], found["zero"], found["zero_group"]) == (16, 3, 16)
     pure = json.loads(configured(tmp_path, TRAIN.replace("bf16-mixed", "bf16-true"), "--json").out)
     assert pure["conditions"]["precision"] == "bf16-true"
     typed = json.loads(configured(tmp_path, TRAIN, "--plan", "dp=16", "--micro-batch", "1", "--json").out)["plan"]
