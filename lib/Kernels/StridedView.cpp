@@ -96,7 +96,10 @@ StridedView denseView(Value value) {
 }
 
 StridedView traceView(Value value) {
-  return TypeSwitch<Operation *, StridedView>(value.getDefiningOp())
+  Operation *defined = value.getDefiningOp();
+  if (!defined) // an argument
+    return denseView(value);
+  return TypeSwitch<Operation *, StridedView>(defined)
       .Case([](graph::TransposeOp op) { return viewTranspose(op); })
       .Case([](graph::SliceOp op) { return viewSlice(op); })
       .Case([](graph::BroadcastOp op) { return viewBroadcast(op); })

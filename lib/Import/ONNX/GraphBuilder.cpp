@@ -77,9 +77,8 @@ FailureOr<Shape> NodeConverter::ints(int index, StringRef what) {
   if (constant && size_t(constant->size()) > kMaxListed)
     return error() << what << " has too many numbers: " << constant->size();
   // Old operators take them as floats, too.
-  if (constant && llvm::any_of(constant->floats, [](double number) {
-        return number != double(truncated(number));
-      }))
+  if (constant && llvm::any_of(constant->floats,
+                               [](double number) { return number != double(truncated(number)); }))
     return error() << what << " must be whole numbers";
   if (constant)
     return constant->intList();
