@@ -93,7 +93,7 @@ _SCALE = {"loss-scale": 2**21, "loss-scale-growth-interval": 3}
 _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
 _FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe",
-             "messages", "parts")
+             "messages", "parts", "windows")
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
 
 RECIPES = (

@@ -21,6 +21,7 @@ import families
 import messages
 import moe
 import parts
+import windows
 from draw import Distribution, draw
 from sizes import CLASSES, FEATURES, IMAGE, ODD_VOCABULARY, POSITIONS, SEQUENCE, SMALL_IMAGE, VOCABULARY
 
@@ -223,6 +224,7 @@ MODELS = {
         Model("moe", moe.MixtureOfExperts, _IDS, 32),
         Model("messages", messages.Messages, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("parts", parts.Parts, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("windows", windows.Windows, ("x",), 28, Task.CLASS, (FEATURES,)),
     )
 }
 
@@ -309,6 +311,7 @@ PROGRAMS = (
     Program("moe", "moe"),
     Program("messages", "messages"),
     Program("parts", "parts"),
+    Program("windows", "windows"),
 )
 
 

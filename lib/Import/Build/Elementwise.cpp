@@ -381,7 +381,9 @@ Value mish(Emitter &emit, Value x) {
 }
 
 Value elu(Emitter &emit, Value x, double alpha) {
-  Value below = math::ExpM1Op::create(emit, x);
+  // Of what isn't taken the exponential must be finite, as gradients pass through it.
+  Value negative = arith::MinimumFOp::create(emit, x, splatLike(emit, x, 0));
+  Value below = math::ExpM1Op::create(emit, negative);
   return whereAbove(emit, x, arith::MulFOp::create(emit, below, splatLike(emit, x, alpha)));
 }
 

@@ -2,10 +2,12 @@
 #include "AtenConverter.h"
 
 #include "dtc/Import/Build/Elementwise.h"
+#include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Unsupported.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -265,6 +267,12 @@ static StringRef unaryName(StringRef op) {
       .Case("aten.round", "Round")
       .Case("aten.sign", "Sign")
       .Case("aten.isnan", "IsNaN")
+      .Case("aten.tan", "Tan")
+      .Case("aten.asin", "Asin")
+      .Case("aten.acos", "Acos")
+      .Case("aten.atan", "Atan")
+      .Case("aten.sinh", "Sinh")
+      .Case("aten.cosh", "Cosh")
       .Default("");
 }
 
@@ -327,15 +335,114 @@ static LogicalResult convertLeakyRelu(AtenConverter &node) {
       node.emit, x, arith::MulFOp::create(node.emit, x, splatLike(node.emit, x, *slope))));
 }
 
+static Value scaled(Emitter &emit, Value x, double factor) {
+  return factor == 1 ? x : Value(arith::MulFOp::create(emit, x, splatLike(emit, x, factor)));
+}
+
 static LogicalResult convertElu(AtenConverter &node) {
   auto self = node.tensor("self");
   auto alpha = node.number("alpha", 1), scale = node.number("scale", 1);
   auto inner = node.number("input_scale", 1);
   if (failed(self) || failed(alpha) || failed(scale) || failed(inner))
     return failure();
-  if (*scale != 1 || *inner != 1)
-    return node.error() << "is supported without scales only";
-  return node.define(elu(node.emit, node.value(*self), *alpha));
+  if (*inner != 1)
+    return node.error() << "is supported without a scale of its argument only";
+  Value result = elu(node.emit, node.value(*self), *alpha);
+  return node.define(scaled(node.emit, result, *scale));
+}
+
+static LogicalResult convertSelu(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  Value below = elu(node.emit, node.value(*self), 1.67326319217681884765625);
+  return node.define(scaled(node.emit, below, 1.05070102214813232421875));
+}
+
+/// Each channel, or all, has its own slope below 0.
+static LogicalResult convertPRelu(AtenConverter &node) {
+  auto self = node.tensor("self"), weight = node.tensor("weight");
+  if (failed(self) || failed(weight))
+    return failure();
+  Shape along(self->rank(), 1);
+  const int64_t slopes = product(weight->shape());
+  if (slopes != 1 && (self->rank() < 2 || self->shape()[1] != slopes))
+    return node.error() << "needs a slope for each channel";
+  if (slopes != 1)
+    along[1] = slopes;
+  auto below = binary(node, "Mul", *self, reshapeTensor(node, *weight, along));
+  if (failed(below))
+    return failure();
+  return node.define(whereAbove(node.emit, node.value(*self), node.value(*below)));
+}
+
+/// One half times the sigmoid of the other.
+static LogicalResult convertGlu(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto dim = node.axisOf("dim", self->rank(), -1);
+  if (failed(dim))
+    return failure();
+  const int64_t half = self->shape()[*dim] / 2;
+  if (half * 2 != self->shape()[*dim] || half == 0)
+    return node.error() << "cannot halve " << self->shape()[*dim] << " elements";
+  auto gate =
+      activation(node, graph::Activation::Sigmoid, sliceTensor(node, *self, *dim, half, half));
+  return failed(gate)
+             ? failure()
+             : node.define(binary(node, "Mul", sliceTensor(node, *self, *dim, 0, half), *gate));
+}
+
+/// log(sigmoid(x)) = -softplus(-x).
+static LogicalResult convertLogSigmoid(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto negative = failed(self) ? self : unary(node, "Neg", *self);
+  auto soft =
+      failed(negative) ? negative : activation(node, graph::Activation::Softplus, *negative);
+  return failed(soft) ? failure() : node.define(unary(node, "Neg", *soft));
+}
+
+template <typename Op> static LogicalResult convertFloatOp(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto input = failed(self) ? self : cast(node, *self, floatFor(node, self->element()));
+  return failed(input) ? failure() : node.define(Op::create(node.emit, node.value(*input)));
+}
+
+/// Logarithms of other bases, by that of e.
+static LogicalResult convertLogarithm(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto input = failed(self) ? self : cast(node, *self, floatFor(node, self->element()));
+  if (failed(input))
+    return failure();
+  const double base = node.op() == "aten.log2" ? 2 : 10;
+  Value log = math::LogOp::create(node.emit, node.value(*input));
+  return node.define(scaled(node.emit, log, 1 / std::log(base)));
+}
+
+/// self + value * tensor1 * tensor2, and with a quotient.
+static LogicalResult convertAddedProduct(AtenConverter &node) {
+  auto self = node.tensor("self"), first = node.tensor("tensor1"), second = node.tensor("tensor2");
+  auto factor = node.number("value", 1);
+  if (failed(self) || failed(first) || failed(second) || failed(factor))
+    return failure();
+  auto term = binary(node, node.op() == "aten.addcmul" ? "Mul" : "Div", *first, *second);
+  if (failed(term) || !isa<FloatType>(term->element()))
+    return failed(term) ? failure() : node.error() << "is supported for floats only";
+  return node.define(
+      binary(node, "Add", *self, Tensor(scaled(node.emit, node.value(*term), *factor))));
+}
+
+/// self + weight * (end - self).
+static LogicalResult convertLerp(AtenConverter &node) {
+  auto self = node.tensor("self"), end = node.tensor("end");
+  auto weight = node.operand("weight");
+  if (failed(self) || failed(end) || failed(weight))
+    return failure();
+  auto share = cast(node, weight->tensor, self->element());
+  auto distance = failed(share) ? share : binary(node, "Sub", *end, *self);
+  auto term = failed(distance) ? distance : binary(node, "Mul", *share, *distance);
+  return failed(term) ? failure() : node.define(binary(node, "Add", *self, *term));
 }
 
 static LogicalResult convertMish(AtenConverter &node) {
@@ -354,9 +461,11 @@ static LogicalResult convertSoftplus(AtenConverter &node) {
 
 void addActivations(AtenTable &table) {
   using graph::Activation;
-  for (const char *op : {"aten.neg", "aten.abs", "aten.exp", "aten.log", "aten.sqrt",
-                         "aten.reciprocal", "aten.sin", "aten.cos", "aten.tanh", "aten.erf",
-                         "aten.floor", "aten.ceil", "aten.round", "aten.sign", "aten.isnan"})
+  for (const char *op :
+       {"aten.neg",   "aten.abs",  "aten.exp",   "aten.log", "aten.sqrt",  "aten.reciprocal",
+        "aten.sin",   "aten.cos",  "aten.tanh",  "aten.erf", "aten.floor", "aten.ceil",
+        "aten.round", "aten.sign", "aten.isnan", "aten.tan", "aten.asin",  "aten.acos",
+        "aten.atan",  "aten.sinh", "aten.cosh"})
     table[op] = convertUnary;
   table["aten.rsqrt"] = convertRsqrt;
   table["aten.relu"] = convertActivation<Activation::Relu>;
@@ -371,6 +480,15 @@ void addActivations(AtenTable &table) {
   table["aten.leaky_relu"] = convertLeakyRelu;
   table["aten.elu"] = convertElu;
   table["aten.mish"] = convertMish;
+  table["aten.selu"] = convertSelu;
+  table["aten.prelu"] = convertPRelu;
+  table["aten.glu"] = convertGlu;
+  table["aten.log_sigmoid"] = convertLogSigmoid;
+  table["aten.log1p"] = convertFloatOp<math::Log1pOp>;
+  table["aten.expm1"] = convertFloatOp<math::ExpM1Op>;
+  table["aten.log2"] = table["aten.log10"] = convertLogarithm;
+  table["aten.addcmul"] = table["aten.addcdiv"] = convertAddedProduct;
+  table["aten.lerp"] = convertLerp;
 }
 
 } // namespace dtc::import

@@ -229,6 +229,85 @@ static LogicalResult convertExpand(AtenConverter &node) {
   return node.define(expandTensor(node, *self, shape));
 }
 
+/// Along a dimension, what leaves at the end comes in at the start.
+static FailureOr<Tensor> rollAlong(AtenConverter &node, const Tensor &tensor, int64_t dim,
+                                   int64_t shift) {
+  const int64_t size = tensor.shape()[dim];
+  shift = size ? (shift % size + size) % size : 0;
+  if (shift == 0)
+    return tensor;
+  return concatTensors(node,
+                       {sliceTensor(node, tensor, dim, size - shift, shift),
+                        sliceTensor(node, tensor, dim, 0, size - shift)},
+                       dim);
+}
+
+/// Without dimensions the tensor is rolled as one row.
+static LogicalResult convertRoll(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto shifts = node.integers("shifts"), dims = node.integers("dims", Shape());
+  if (failed(self) || failed(shifts) || failed(dims))
+    return failure();
+  const Shape shape = self->shape();
+  FailureOr<Tensor> result = *self;
+  if (dims->empty()) {
+    result = reshapeTensor(node, *self, {product(shape)});
+    dims->push_back(0);
+  }
+  if (shifts->size() != dims->size())
+    return node.error() << "needs a shift for each dimension";
+  for (auto [dim, shift] : llvm::zip(*dims, *shifts)) {
+    auto at = node.axis(dim, result->rank());
+    result = failed(at) ? FailureOr<Tensor>(failure()) : rollAlong(node, *result, *at, shift);
+    if (failed(result))
+      return failure();
+  }
+  return node.define(reshapeTensor(node, *result, shape));
+}
+
+static LogicalResult convertFlip(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto dims = node.integers("dims");
+  if (failed(self) || failed(dims))
+    return failure();
+  Tensor result = *self;
+  for (int64_t dim : *dims) {
+    auto at = node.axis(dim, result.rank());
+    if (failed(at))
+      return failure();
+    const int64_t size = result.shape()[*at];
+    if (size > 1)
+      result = sliceTensor(node, result, *at, size - 1, size, -1);
+  }
+  return node.define(result);
+}
+
+/// [..., C r r, H, W] to [..., C, H r, W r], and back.
+static LogicalResult convertPixelShuffle(AtenConverter &node) {
+  auto self = node.tensor("self");
+  const bool back = node.op() == "aten.pixel_unshuffle";
+  auto factor = node.integer(back ? "downscale_factor" : "upscale_factor");
+  if (failed(self) || failed(factor))
+    return failure();
+  Shape shape = self->shape();
+  const int64_t rank = shape.size(), r = *factor;
+  const bool isSquare = r > 0 && r < (int64_t(1) << 20) && rank >= 3;
+  if (!isSquare || (back ? shape[rank - 2] % r || shape[rank - 1] % r : shape[rank - 3] % (r * r)))
+    return node.error() << "cannot divide " << listed(shape) << " by " << r;
+  Shape apart(shape.begin(), shape.end() - 3), perm = llvm::to_vector(llvm::seq<int64_t>(rank + 2));
+  Shape joined = apart;
+  const int64_t c = shape[rank - 3], h = shape[rank - 2], w = shape[rank - 1], first = rank - 3;
+  const Shape inner = back ? Shape{c, h / r, r, w / r, r} : Shape{c / (r * r), r, r, h, w};
+  const Shape outer = back ? Shape{c * r * r, h / r, w / r} : Shape{c / (r * r), h * r, w * r};
+  const Shape order = back ? Shape{0, 2, 4, 1, 3} : Shape{0, 3, 1, 4, 2};
+  apart.append(inner);
+  joined.append(outer);
+  for (size_t i = 0; i < order.size(); ++i)
+    perm[first + i] = first + order[i];
+  Tensor moved = transposeTensor(node, reshapeTensor(node, *self, apart), perm);
+  return node.define(reshapeTensor(node, moved, joined));
+}
+
 /// As often in each dimension as the list says; new dimensions come first.
 static LogicalResult convertRepeat(AtenConverter &node) {
   auto self = node.tensor("self");
@@ -302,6 +381,10 @@ void addMovement(AtenTable &table) {
     table[op] = convertExpand;
   for (const char *op : {"aten.repeat", "aten.tile"})
     table[op] = convertRepeat;
+  table["aten.roll"] = convertRoll;
+  table["aten.flip"] = convertFlip;
+  for (const char *op : {"aten.pixel_shuffle", "aten.pixel_unshuffle"})
+    table[op] = convertPixelShuffle;
   table["aten.repeat_interleave"] = convertRepeatInterleave;
 }
 

@@ -59,6 +59,42 @@ static LogicalResult convertMax(AtenConverter &node) {
   return node.define(reduceTensor(node, isMax ? "ReduceMax" : "ReduceMin", *self, *axes, *keep));
 }
 
+static LogicalResult convertLogSumExp(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto keep = node.boolean("keepdim", false);
+  if (failed(self) || failed(keep))
+    return failure();
+  auto axes = node.axesOf("dim", self->rank());
+  return failed(axes) ? failure()
+                      : node.define(reduceTensor(node, "ReduceLogSumExp", *self, *axes, *keep));
+}
+
+/// Euclidean lengths, whose gradient at 0 is 0, and sums of sizes.
+static LogicalResult convertVectorNorm(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto order = node.number(node.op() == "aten.norm" ? "p" : "ord", 2);
+  auto keep = node.boolean("keepdim", false);
+  if (failed(self) || failed(order) || failed(keep))
+    return failure();
+  auto axes = node.axesOf("dim", self->rank());
+  if (failed(axes))
+    return failure();
+  if ((*order != 1 && *order != 2) || !isa<FloatType>(self->element()))
+    return unsupported(node.error()) << "is supported of order 1 and 2 and of floats only";
+  if (*order == 1)
+    return node.define(reduceTensor(node, "ReduceL1", *self, *axes, *keep));
+  auto squares = reduceTensor(node, "ReduceSumSquare", *self, *axes, *keep);
+  if (failed(squares))
+    return failure();
+  const Shape shape = squares->shape();
+  const Tensor zero = HostTensor::splat(self->element(), shape, 0),
+               one = HostTensor::splat(self->element(), shape, 1);
+  auto above = binary(node, "Greater", *squares, zero);
+  auto safe = failed(above) ? above : select(node, *above, *squares, one);
+  auto root = failed(safe) ? safe : unary(node, "Sqrt", *safe);
+  return failed(root) ? failure() : node.define(select(node, *above, *root, zero));
+}
+
 /// any and all of truths.
 static LogicalResult convertAny(AtenConverter &node) {
   auto self = node.tensor("self");
@@ -130,6 +166,9 @@ void addReductions(AtenTable &table) {
     table[op] = convertReduction;
   for (const char *op : {"aten.max", "aten.min"})
     table[op] = convertMax;
+  table["aten.logsumexp"] = convertLogSumExp;
+  for (const char *op : {"aten.linalg_vector_norm", "aten.norm"})
+    table[op] = convertVectorNorm;
   for (const char *op : {"aten.any", "aten.all"})
     table[op] = convertAny;
   for (const char *op : {"aten.var", "aten.std"})
