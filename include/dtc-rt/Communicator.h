@@ -27,7 +27,7 @@ namespace dtc::rt {
 
 enum class Reduction : uint8_t { Sum, Max, Min };
 
-struct Group {
+struct RankGroup {
   std::vector<int> ranks; ///< by position
   int position = 0;       ///< of this rank
   int id = 0;             ///< given by the communicator
@@ -66,26 +66,26 @@ public:
   /// same name.
   virtual std::unique_ptr<Communicator> forQueue(const std::string &name) = 0;
   /// The group of these ranks, of which this is one; asked for before the run.
-  virtual Group group(const std::vector<int> &ranks) = 0;
+  virtual RankGroup group(const std::vector<int> &ranks) = 0;
 
   /// Several buffers reduced at once, each in place or into another.
-  virtual Status allReduce(const Group &group, Reduction kind, DType dtype,
+  virtual Status allReduce(const RankGroup &group, Reduction kind, DType dtype,
                            std::span<const Transfer> buffers) = 0;
   /// The parts of all ranks joined along `dim`, for several buffers at once.
-  virtual Status allGather(const Group &group, DType dtype, std::span<const Transfer> buffers,
+  virtual Status allGather(const RankGroup &group, DType dtype, std::span<const Transfer> buffers,
                            int dim) = 0;
   /// The reductions, of which this rank keeps its part along `dim`.
-  virtual Status reduceScatter(const Group &group, Reduction kind, DType dtype,
+  virtual Status reduceScatter(const RankGroup &group, Reduction kind, DType dtype,
                                std::span<const Transfer> buffers, int dim) = 0;
   /// Part i along `splitDim` goes to position i; what arrives is joined along `concatDim`.
-  virtual Status allToAll(const Group &group, DType dtype, const Transfer &buffer, int splitDim,
+  virtual Status allToAll(const RankGroup &group, DType dtype, const Transfer &buffer, int splitDim,
                           int concatDim) = 0;
   /// Position i gets the source of position sources[i].
-  virtual Status permute(const Group &group, DType dtype, const Transfer &buffer,
+  virtual Status permute(const RankGroup &group, DType dtype, const Transfer &buffer,
                          std::span<const int64_t> sources) = 0;
   /// All get what `root` (a position) has.
-  virtual Status broadcast(const Group &group, char *data, uint64_t bytes, int root) = 0;
-  virtual Status barrier(const Group &group) = 0;
+  virtual Status broadcast(const RankGroup &group, char *data, uint64_t bytes, int root) = 0;
+  virtual Status barrier(const RankGroup &group) = 0;
 
   /// Both ends have buffers of the same sizes.
   virtual Status send(int to, uint32_t channel, std::span<const SendBlock> blocks) = 0;

@@ -28,7 +28,7 @@
 
 namespace dtc::rt {
 
-class Profile;
+class RankProfile;
 
 /// A place in a device's memory. Only the device may look at what is there.
 using Address = char *;
@@ -123,7 +123,7 @@ struct DeviceOptions {
   std::vector<int> cpus; ///< that the rank is kept on; empty: any
   /// The number of the rank's process on this machine; nothing where ranks are threads of one.
   std::optional<int> localProcess = std::nullopt;
-  Profile *profile = nullptr; ///< where the device notes what it does; outlives it
+  RankProfile *profile = nullptr; ///< where the device notes what it does; outlives it
 };
 
 /// A file of the artifact's kernels: "kernels.so", "sm_90.cubin".

@@ -15,7 +15,7 @@
 
 namespace dtc::rt {
 
-class Profile;
+class RankProfile;
 
 /// As profiles name it.
 const char *kindOf(const OperationSpec &spec);
@@ -28,7 +28,7 @@ public:
   void add(uint32_t operation, int64_t begin, int64_t end);
 
 private:
-  friend class Profile;
+  friend class RankProfile;
   struct Slice {
     uint32_t operation;
     int64_t begin, end; ///< nanoseconds
@@ -39,7 +39,7 @@ private:
 };
 
 /// Of one rank.
-class Profile {
+class RankProfile {
 public:
   static int64_t now();
 

@@ -201,7 +201,7 @@ private:
       std::vector<int> all(ranks);
       for (int i = 0; i < ranks; ++i)
         all[i] = i;
-      rt::Group group = communicator->group(all);
+      rt::RankGroup group = communicator->group(all);
       int64_t count = bytes / int64_t(sizeof(float));
       std::vector<float> source(count, 1.0f), target(count);
       int64_t part = kind == sharding::StepKind::AllGather ? count / ranks : count;

@@ -154,10 +154,10 @@ private:
     auto op = exec::ScheduleOp::create(builder, module.getLoc(), schedule.shape.microbatches);
     builder.setInsertionPointToStart(&op.getBody().emplaceBlock());
     for (const schedule::FunctionStep &step : steps) {
-      func::FuncOp callee = step.kind == schedule::Step::Kind::Call
+      func::FuncOp callee = step.action == schedule::Step::Action::Call
                                 ? functions[step.function]
                                 : messages.functionOf(communication.messages[step.message],
-                                                      step.kind == schedule::Step::Kind::Send);
+                                                      step.action == schedule::Step::Action::Send);
       if (callee)
         exec::CallOp::create(builder, module.getLoc(), callee.getSymName(), step.microbatch,
                              step.slot, step.inbox, step.outbox);

@@ -1,8 +1,8 @@
 // Scores, mask, softmax and weighted sum become dtc.attention.
 //
-// After unflattening all layouts are index lists of two contractions, so one
-// pattern covers them: an index of the scores that both operands have is a
-// batch or head, one that softmax runs over is the key, the other is the query.
+// After unflattening all layouts are index lists of two contractions, so one pattern covers them.
+// An index of the scores that both operands have is a batch or head. The one that softmax runs over
+// is the key, the other is the query.
 #include "Layers.h"
 
 #include "mlir/Analysis/SliceAnalysis.h"

@@ -20,10 +20,9 @@ std::optional<BatchPlace> moveThroughReshape(const BatchPlace &place, ArrayRef<i
     if (outer * batch > to[i] || to[i] % (outer * batch) != 0)
       continue;
     const BatchPlace found{int64_t(i), outer, to[i] / (outer * batch)};
-    // A batch of one fits nearly everywhere, and each place is right as long as
-    // all ops agree. Best is a dimension of its own, next the leading part of
-    // one ([s,1,(h e)] -> [s,h,e]) but for that of the features: [s,1,h,e] ->
-    // [s,(h e)] merges it with the positions.
+    // A batch of one fits nearly everywhere, and each place is right as long as all ops agree. Best
+    // is a dimension of its own, next the leading part of one ([s,1,(h e)] -> [s,h,e]). The
+    // features' dimension is none of these: [s,1,h,e] -> [s,(h e)] merges it with the positions.
     if (batch > 1 || (outer == 1 && found.inner == 1))
       return found;
     const bool features = product(to.drop_front(i + 1)) == 1;

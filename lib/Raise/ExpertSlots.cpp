@@ -192,7 +192,7 @@ Value SlotBuilder::choicesInPart(Emitter &emit, Value choices, int64_t experts) 
 }
 
 /// Whether zeros stay finite through all that is computed between dispatch and combine, and so do
-/// the derivatives there: then slots without a row may be in products.
+/// the derivatives there. Then slots without a row may be in products.
 bool SlotBuilder::keepsZerosFinite() {
   llvm::DenseSet<Value> between;
   for (Operation &op : func.front()) {

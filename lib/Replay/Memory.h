@@ -34,14 +34,14 @@ struct Clock {
 
 /// Why an access is wrong, and the address where it is.
 struct Fault {
-  enum Kind : uint8_t {
+  enum Cause : uint8_t {
     OtherContent,   ///< `found` lies there
     UnorderedWrite, ///< it doesn't happen after the write of `found`
     UnorderedRead,  ///< the write doesn't happen after a read of `found`
     OwnOperand,     ///< the instruction writes over what it reads itself
     OwnResult       ///< the instruction writes the same place twice
   };
-  Kind kind = OtherContent;
+  Cause cause = OtherContent;
   Content found = 0;
   uint64_t address = 0;
 };

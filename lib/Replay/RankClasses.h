@@ -1,10 +1,10 @@
 // Ranks that can't be told apart, so that one of them stands for all.
 //
-// At first all ranks of a role are one class. Then a class is divided where its
-// ranks' peers, or the members of their groups, are of different classes, until
-// nothing changes (partition refinement). Ranks of a class execute the same program
-// and get messages from ranks of equal classes by equal lists, so they do the same
-// at every moment. Two roles, peers of role 0: [2, 3], of role 1: [0, 1]:
+// At first all ranks of a role are one class. Then a class is divided where its ranks' peers, or
+// the members of their groups, are of different classes, until nothing changes (partition
+// refinement). Ranks of a class execute the same program, and get messages from ranks of equal
+// classes by equal lists. So they do the same at every moment. Two roles, peers of role 0: [2, 3],
+// of role 1: [0, 1]:
 //
 //   rank 0 -> rank 2      classes {0, 1} and {2, 3}: two replays for four ranks.
 //   rank 1 -> rank 3      With peers [2, -1] they would be {0}, {1}, {2} and {3}.

@@ -18,7 +18,7 @@ std::string RankReplay::failRead(const Access &access, Content content, const Fa
                                          : describeValue(role.functionOf(*call), access.value));
   if (!content)
     return fail(what + ", which nothing has computed in this step");
-  if (fault.kind == Fault::UnorderedWrite)
+  if (fault.cause == Fault::UnorderedWrite)
     return fail(what + " without waiting for it, at offset " + std::to_string(fault.address));
   return fail(what + ", but " + describe(fault.found) + " lies there, at offset " +
               std::to_string(fault.address));
@@ -38,7 +38,7 @@ std::string RankReplay::failWrite(const std::string &what, const Fault &fault) c
   static const char *const reasons[] = {"", ", which may not be written yet",
                                         ", which may still be read", ", which it reads itself",
                                         ", which it writes itself"};
-  return fail("writes " + what + " over " + describe(fault.found) + reasons[fault.kind] +
+  return fail("writes " + what + " over " + describe(fault.found) + reasons[fault.cause] +
               ", at offset " + std::to_string(fault.address));
 }
 

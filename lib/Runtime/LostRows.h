@@ -1,4 +1,4 @@
-// Rows that found no slot with their expert, as a program counts them: each chooses an expert for a
+// Rows that found no slot with their expert, as a program counts them. Each chooses an expert for a
 // token, and the expert has too few slots in the group that the token is in.
 //
 //   binding (kind Count)              what it is

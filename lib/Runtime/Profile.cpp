@@ -109,21 +109,21 @@ void QueueProfile::add(uint32_t operation, int64_t begin, int64_t end) {
     isFull = true;
 }
 
-int64_t Profile::now() {
+int64_t RankProfile::now() {
   auto time = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
 }
 
-QueueProfile &Profile::addQueue(const std::string &name) {
+QueueProfile &RankProfile::addQueue(const std::string &name) {
   return *queues.emplace_back(std::make_unique<QueueProfile>(name));
 }
 
-uint32_t Profile::addOperation(const std::string &kind, const std::string &name) {
+uint32_t RankProfile::addOperation(const std::string &kind, const std::string &name) {
   operations.push_back({kind, name});
   return static_cast<uint32_t>(operations.size() - 1);
 }
 
-std::string Profile::events(int rank) const {
+std::string RankProfile::events(int rank) const {
   std::string text = nameEvent(rank, kStepThread, "process_name", "rank " + std::to_string(rank)) +
                      nameEvent(rank, kStepThread, "thread_name", "steps");
   for (const Step &step : steps)
@@ -141,7 +141,7 @@ std::string Profile::events(int rank) const {
   return text;
 }
 
-Status Profile::write(Communicator &communicator, const std::string &path) const {
+Status RankProfile::write(Communicator &communicator, const std::string &path) const {
   std::string text = events(communicator.rank());
   if (communicator.rank() != 0)
     return sendText(communicator, text);

@@ -2,13 +2,13 @@
 
 namespace dtc::rt {
 
-RankRequests::Kind RankRequests::next() {
+RankRequests::Request RankRequests::next() {
   std::unique_lock lock(mutex);
   int64_t seen = asked;
   --busy;
   changed.notify_all();
-  changed.wait(lock, [&] { return asked != seen || kind == Kind::End; });
-  return kind;
+  changed.wait(lock, [&] { return asked != seen || last == Request::End; });
+  return last;
 }
 
 void RankRequests::leave(bool hasFailed) {
@@ -19,12 +19,12 @@ void RankRequests::leave(bool hasFailed) {
   changed.notify_all();
 }
 
-bool RankRequests::ask(Kind wanted) {
+bool RankRequests::ask(Request wanted) {
   {
     std::lock_guard lock(mutex);
-    if (failed && wanted != Kind::End)
+    if (failed && wanted != Request::End)
       return false;
-    kind = wanted;
+    last = wanted;
     busy = ranks - gone;
     ++asked;
     changed.notify_all();

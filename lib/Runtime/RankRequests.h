@@ -14,18 +14,18 @@ namespace dtc::rt {
 
 class RankRequests {
 public:
-  enum class Kind : uint8_t { Step, Evaluate, SaveWeights, End };
+  enum class Request : uint8_t { Step, Evaluate, SaveWeights, End };
 
   /// The ranks begin by getting ready.
   explicit RankRequests(int64_t ranks) : ranks(ranks), busy(ranks) {}
 
   /// Of a rank: it is done with the last request, and waits for the next one.
-  Kind next();
+  Request next();
   /// Of a rank: it takes no more requests.
   void leave(bool hasFailed);
 
   /// Of the caller: has all ranks do it, and waits. False where one has failed.
-  bool ask(Kind kind);
+  bool ask(Request wanted);
   /// Of the caller: waits until all are done with the last request.
   bool await();
   /// Of the caller: waits until no rank is at work. False where one hangs although another failed.
@@ -37,7 +37,7 @@ private:
   int64_t ranks, busy, gone = 0;
   int64_t asked = 0; ///< requests
   bool failed = false;
-  Kind kind = Kind::Step; ///< of the last request
+  Request last = Request::Step;
 };
 
 } // namespace dtc::rt

@@ -40,7 +40,7 @@ Status RankWorker::runSteps() {
   if (Status status = exchangeNews(); !status.isOk())
     return status;
   while (issued < session.numSteps && news.stopSignal == 0) {
-    int64_t begin = Profile::now();
+    int64_t begin = RankProfile::now();
     if (Status status = issue(++issued); !status.isOk())
       return status;
     bool isDue = session.checkpoints && session.checkpoints->isDue(issued);
@@ -48,7 +48,7 @@ Status RankWorker::runSteps() {
     if (Status status = concludeUpTo(isLooked ? issued : issued - lag); !status.isOk())
       return status;
     if (profile)
-      profile->addStep(issued, begin, Profile::now());
+      profile->addStep(issued, begin, RankProfile::now());
     if (isDue)
       if (Status status = saveCheckpoint(); !status.isOk())
         return status;
@@ -74,7 +74,7 @@ Status RankWorker::finishRun() {
 }
 
 Status RankWorker::serveRequests() {
-  using Request = RankRequests::Kind;
+  using Request = RankRequests::Request;
   Status status = Status::ok();
   while (status.isOk()) {
     Request request = session.requests->next();

@@ -76,6 +76,9 @@ struct Session {
 /// Without data where the options name none.
 Result<std::unique_ptr<Session>> openSession(RunOptions options);
 
+/// The ranks that run on this machine.
+std::vector<int> ranksOfMachine(const RunOptions &options, const Manifest &manifest);
+
 /// Ends the weight writer, if there is one, when all ranks have put theirs in.
 Status saveResults(Session &session);
 
@@ -205,11 +208,11 @@ private:
   Session &session;
   Communicator &communicator;
   std::vector<int> cpus;
-  std::optional<Profile> profile;  ///< outlives the device
+  std::optional<RankProfile> profile; ///< outlives the device
   std::pair<size_t, size_t> place; ///< role, and position in it
   ProgramView program;
   RankMesh mesh;
-  Group world;
+  RankGroup world;
   std::unique_ptr<Device> device;
   std::unique_ptr<Memory> arena, hostArena;
   std::chrono::steady_clock::time_point lastFinished;

@@ -23,12 +23,12 @@ Box partBox(const Dims &whole, int dim, int64_t offset) {
 }
 
 /// What the parts of a group make, joined along `dim`.
-Dims wholeOf(Dims part, int dim, const Group &group) {
+Dims wholeOf(Dims part, int dim, const RankGroup &group) {
   part[dim] *= group.size();
   return part;
 }
 /// A rank's part of what is divided along `dim`.
-Dims partOf(Dims whole, int dim, const Group &group) {
+Dims partOf(Dims whole, int dim, const RankGroup &group) {
   whole[dim] /= group.size();
   return whole;
 }
@@ -45,8 +45,8 @@ public:
     return std::make_unique<ThreadCommunicator>(world, number, name);
   }
 
-  Group group(const std::vector<int> &ranks) override {
-    Group group;
+  RankGroup group(const std::vector<int> &ranks) override {
+    RankGroup group;
     group.ranks = ranks;
     group.position =
         static_cast<int>(std::find(ranks.begin(), ranks.end(), number) - ranks.begin());
@@ -54,7 +54,7 @@ public:
     return group;
   }
 
-  Status allReduce(const Group &group, Reduction kind, DType dtype,
+  Status allReduce(const RankGroup &group, Reduction kind, DType dtype,
                    std::span<const Transfer> buffers) override {
     ThreadGroup &shared = world.groupAt(group.id);
     CollectiveCall call{"all_reduce", dtype, static_cast<int>(kind), -1, -1, buffers};
@@ -64,7 +64,7 @@ public:
     return leave(shared, group);
   }
 
-  Status allGather(const Group &group, DType dtype, std::span<const Transfer> buffers,
+  Status allGather(const RankGroup &group, DType dtype, std::span<const Transfer> buffers,
                    int dim) override {
     ThreadGroup &shared = world.groupAt(group.id);
     CollectiveCall call{"all_gather", dtype, 0, dim, -1, buffers};
@@ -83,7 +83,7 @@ public:
     return leave(shared, group);
   }
 
-  Status reduceScatter(const Group &group, Reduction kind, DType dtype,
+  Status reduceScatter(const RankGroup &group, Reduction kind, DType dtype,
                        std::span<const Transfer> buffers, int dim) override {
     ThreadGroup &shared = world.groupAt(group.id);
     CollectiveCall call{"reduce_scatter", dtype, static_cast<int>(kind), dim, -1, buffers};
@@ -102,7 +102,7 @@ public:
     return Status::ok();
   }
 
-  Status allToAll(const Group &group, DType dtype, const Transfer &buffer, int splitDim,
+  Status allToAll(const RankGroup &group, DType dtype, const Transfer &buffer, int splitDim,
                   int concatDim) override {
     ThreadGroup &shared = world.groupAt(group.id);
     CollectiveCall call{"all_to_all", dtype, 0, splitDim, concatDim, {&buffer, 1}};
@@ -117,7 +117,7 @@ public:
     return leave(shared, group);
   }
 
-  Status permute(const Group &group, DType dtype, const Transfer &buffer,
+  Status permute(const RankGroup &group, DType dtype, const Transfer &buffer,
                  std::span<const int64_t> sources) override {
     ThreadGroup &shared = world.groupAt(group.id);
     CollectiveCall call{"permute", dtype, 0, -1, -1, {&buffer, 1}};
@@ -140,7 +140,7 @@ public:
     return leave(shared, group);
   }
 
-  Status broadcast(const Group &group, char *data, uint64_t bytes, int root) override {
+  Status broadcast(const RankGroup &group, char *data, uint64_t bytes, int root) override {
     ThreadGroup &shared = world.groupAt(group.id);
     Transfer buffer{data, data, {static_cast<int64_t>(bytes)}};
     CollectiveCall call{"broadcast", DType::U8, root, -1, -1, {&buffer, 1}};
@@ -151,7 +151,7 @@ public:
     return leave(shared, group);
   }
 
-  Status barrier(const Group &group) override {
+  Status barrier(const RankGroup &group) override {
     ThreadGroup &shared = world.groupAt(group.id);
     return shared.meet(group.position, "barrier", purpose);
   }
@@ -171,7 +171,7 @@ public:
   Status check() const override { return world.check(); }
 
 private:
-  Status enter(ThreadGroup &shared, const Group &group, const CollectiveCall &call) {
+  Status enter(ThreadGroup &shared, const RankGroup &group, const CollectiveCall &call) {
     shared.publish(group.position, call);
     current = call.name;
     if (Status status = shared.meet(group.position, current, purpose); !status.isOk())
@@ -183,12 +183,12 @@ private:
     return Status::ok();
   }
 
-  Status leave(ThreadGroup &shared, const Group &group) {
+  Status leave(ThreadGroup &shared, const RankGroup &group) {
     return shared.meet(group.position, current, purpose);
   }
 
   /// This rank's part of the elements of all buffers, taken one after the other.
-  void reduceParts(ThreadGroup &shared, const Group &group, Reduction kind, DType dtype) {
+  void reduceParts(ThreadGroup &shared, const RankGroup &group, Reduction kind, DType dtype) {
     const std::vector<Transfer> &own = shared.transfers(group.position);
     int64_t total = 0, line = kLine / sizeOf(dtype);
     for (const Transfer &buffer : own)
@@ -213,7 +213,7 @@ private:
   }
 
   /// Fills the target of one buffer of an all-gather with the parts of all ranks.
-  void gatherParts(ThreadGroup &shared, const Group &group, DType dtype, size_t index, int dim,
+  void gatherParts(ThreadGroup &shared, const RankGroup &group, DType dtype, size_t index, int dim,
                    bool inPlace) {
     const Transfer &own = shared.transfers(group.position)[index];
     Dims whole = wholeOf(own.shape, dim, group);
@@ -228,10 +228,10 @@ private:
     }
   }
 
-  /// This rank's part of one buffer of a reduce-scatter. Only this rank reads its part
-  /// of any source, so it may reduce into its own source where the target overlaps
-  /// that; the part is moved after the meeting.
-  void reducePart(ThreadGroup &shared, const Group &group, Reduction kind, DType dtype,
+  /// This rank's part of one buffer of a reduce-scatter. Only this rank reads its part of any
+  /// source, so it may reduce into its own source where the target overlaps that. The part is moved
+  /// after the meeting.
+  void reducePart(ThreadGroup &shared, const RankGroup &group, Reduction kind, DType dtype,
                   size_t index, int dim) {
     const Transfer &own = shared.transfers(group.position)[index];
     Dims part = partOf(own.shape, dim, group);

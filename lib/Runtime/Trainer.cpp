@@ -23,7 +23,7 @@ struct Trainer::Ranks {
   }
 
   Status start();
-  Status ask(RankRequests::Kind kind);
+  Status ask(RankRequests::Request request);
   Status write();
   /// Takes no more requests. False where a rank hangs in its own code, likewise below.
   bool stop();
@@ -64,21 +64,21 @@ Status Trainer::Ranks::start() {
 }
 
 /// When a rank has failed, no other one is at work afterwards.
-Status Trainer::Ranks::ask(RankRequests::Kind kind) {
-  if (requests.ask(kind))
+Status Trainer::Ranks::ask(RankRequests::Request request) {
+  if (requests.ask(request))
     return Status::ok();
   stop();
   return world.abortReason();
 }
 
 bool Trainer::Ranks::stop() {
-  requests.ask(RankRequests::Kind::End);
+  requests.ask(RankRequests::Request::End);
   return requests.awaitEnd(kGrace);
 }
 
 /// Ends what the ranks have written to the session's weight writer.
 Status Trainer::Ranks::write() {
-  Status status = ask(RankRequests::Kind::SaveWeights);
+  Status status = ask(RankRequests::Request::SaveWeights);
   if (status.isOk())
     status = saveResults(*session);
   session->weightWriter.reset();
@@ -141,7 +141,7 @@ Status Trainer::runOn(const std::map<std::string, Array> &batch) {
   DataSet data = std::exchange(session.data, std::move(*samples));
   SampleOrder order =
       std::exchange(session.order, SampleOrder(manifest().globalBatch, /*shuffled=*/false, 0));
-  Status status = ranks->ask(RankRequests::Kind::Step);
+  Status status = ranks->ask(RankRequests::Request::Step);
   session.data = std::move(data);
   session.order = order;
   return status;
@@ -183,7 +183,7 @@ Result<StepMetrics> Trainer::step() {
     return status;
   if (numSamples() == 0)
     return Status(ExitCode::Usage, "a step without a batch needs a data set");
-  if (Status status = ranks->ask(RankRequests::Kind::Step); !status.isOk())
+  if (Status status = ranks->ask(RankRequests::Request::Step); !status.isOk())
     return status;
   return ranks->session->lastStep;
 }
@@ -196,7 +196,7 @@ Result<double> Trainer::evaluate(Result<DataSet> samples, const std::string &nam
   if (!evaluation)
     return evaluation.status();
   session.evaluation.emplace(std::move(*evaluation));
-  Status status = ranks->ask(RankRequests::Kind::Evaluate);
+  Status status = ranks->ask(RankRequests::Request::Evaluate);
   session.evaluation.reset();
   if (!status.isOk())
     return status;

@@ -6,8 +6,8 @@
 
 namespace dtc::schedule {
 
-/// Every rank's first call is the first microbatch's forward pass of chunk 0, and its
-/// last one from which others need something a backward pass of chunk 0.
+/// Every rank's first call is the first microbatch's forward pass of chunk 0. The last one from
+/// which others need something is a backward pass of chunk 0.
 StepPaths::StepPaths(const ScheduleShape &shape, const Placement &placement, const StepTimes &times)
     : shape(shape), times(times), microbatches(double(shape.microbatches)), head(shape.ranks),
       work(shape.ranks), tail(shape.ranks) {

@@ -130,8 +130,8 @@ std::string Checker::takeSlot(int64_t rank, const Call &call) {
   return "";
 }
 
-/// Without a backward pass, a slot is held until the next stage has what it needs: sent by then
-/// to another rank, read by that stage's call on the same one.
+/// Without a backward pass, a slot is held until the next stage has what it needs. It is sent by
+/// then to another rank, or read by that stage's call on the same one.
 void Checker::leaveSlot(int64_t rank, const Call &call) {
   int64_t stage = schedule.stage(rank, call.chunk);
   auto isHere = [&](int64_t other) {

@@ -72,7 +72,7 @@ std::string TableChecker::message(const Message &message) const {
 std::string TableChecker::steps(int64_t rank, std::vector<int> &ends) const {
   int32_t next = 0;
   for (const Step &step : communication.steps[rank]) {
-    if (step.kind == Step::Kind::Call) {
+    if (step.action == Step::Action::Call) {
       if (step.index != next++)
         return "rank " + text(rank) + " doesn't make its calls in their order";
       continue;
@@ -81,7 +81,7 @@ std::string TableChecker::steps(int64_t rank, std::vector<int> &ends) const {
       return "rank " + text(rank) +
              " sends or receives a message that there isn't: " + text(step.index);
     const Message &message = communication.messages[step.index];
-    bool sends = step.kind == Step::Kind::Send;
+    bool sends = step.action == Step::Action::Send;
     if (message.isLocal() || (sends ? message.fromRank : message.toRank) != rank)
       return "not for rank " + text(rank) + " to " + (sends ? "send: " : "receive: ") +
              describe(message);
@@ -165,7 +165,9 @@ private:
     return message.isLocal() ? inbox(message)
                              : outboxes[message.isForward()][message.fromStage][message.outbox];
   }
-  Queue &queue(int64_t rank, Step::Kind kind) { return queues[rank][inRow ? 0 : size_t(kind)]; }
+  Queue &queue(int64_t rank, Step::Action action) {
+    return queues[rank][inRow ? 0 : size_t(action)];
+  }
   bool makeCall(int64_t rank, int32_t index);
   bool send(int64_t rank, int32_t id);
   bool proceed(int64_t rank, Queue &queue);
@@ -186,7 +188,7 @@ MessageReplay::MessageReplay(const Schedule &schedule, const Communication &comm
       queues(schedule.calls.size(), std::vector<Queue>(inRow ? 1 : 3)) {
   for (size_t rank = 0; rank < queues.size(); ++rank)
     for (const Step &step : communication.steps[rank])
-      queue(int64_t(rank), step.kind).steps.push_back(step);
+      queue(int64_t(rank), step.action).steps.push_back(step);
   for (int64_t stage = 0; stage < schedule.shape.stages(); ++stage) {
     Place place = schedule.placement.place(stage);
     const Boxes &boxes = communication.boxes[place.rank][place.chunk];
@@ -225,9 +227,9 @@ bool MessageReplay::send(int64_t rank, int32_t id) {
             describe(communication.messages[there]);
   if (there != id)
     return false;
-  Queue &peer = queue(message.toRank, Step::Kind::Receive);
+  Queue &peer = queue(message.toRank, Step::Action::Receive);
   const Step *step = peer.head();
-  if (!step || step->kind != Step::Kind::Receive)
+  if (!step || step->action != Step::Action::Receive)
     return false;
   const Message &expected = communication.messages[step->index];
   if (expected.fromRank != rank)
@@ -248,9 +250,9 @@ bool MessageReplay::send(int64_t rank, int32_t id) {
 bool MessageReplay::proceed(int64_t rank, Queue &queue) {
   bool any = false;
   for (const Step *step; error.empty() && (step = queue.head());) {
-    bool done = step->kind == Step::Kind::Call   ? makeCall(rank, step->index)
-                : step->kind == Step::Kind::Send ? send(rank, step->index)
-                                                 : false; // its sender does it
+    bool done = step->action == Step::Action::Call   ? makeCall(rank, step->index)
+                : step->action == Step::Action::Send ? send(rank, step->index)
+                                                     : false; // its sender does it
     if (!done)
       return any;
     ++queue.next;
@@ -264,9 +266,9 @@ std::string MessageReplay::stuck() const {
     for (const Queue &queue : queues[rank])
       if (const Step *step = queue.head()) {
         std::string who = "rank " + text(int64_t(rank)) + " waits for ever ";
-        if (step->kind == Step::Kind::Call)
+        if (step->action == Step::Action::Call)
           return who + "before its call " + text(step->index);
-        return who + (step->kind == Step::Kind::Send ? "to send " : "to receive ") +
+        return who + (step->action == Step::Action::Send ? "to send " : "to receive ") +
                describe(communication.messages[step->index]);
       }
   return "";

@@ -73,13 +73,13 @@ void Translator::callOnce(bool before) {
   for (auto function = before ? functions.begin() : first;
        function != (before ? first : functions.end()); ++function)
     if (function->isOnce())
-      result.steps.push_back({Step::Kind::Call, int32_t(function - functions.begin())});
+      result.steps.push_back({Step::Action::Call, int32_t(function - functions.begin())});
 }
 
 void Translator::endOfMessage(const Step &step) {
   const Message &message = communication.messages[step.index];
-  bool sends = step.kind == Step::Kind::Send;
-  result.steps.push_back({step.kind, -1, step.index, message.microbatch, 0,
+  bool sends = step.action == Step::Action::Send;
+  result.steps.push_back({step.action, -1, step.index, message.microbatch, 0,
                           sends ? 0 : message.inbox, sends ? message.outbox : 0});
 }
 
@@ -103,7 +103,7 @@ bool Translator::absorb(size_t first, Passes &left) {
 /// A call of a function for passes of the calls from `first` on.
 void Translator::emit(int32_t function, size_t first) {
   Passes passes = passesOf(functions[function]);
-  FunctionStep step{Step::Kind::Call, function, -1, calls[first].microbatch, calls[first].slot};
+  FunctionStep step{Step::Action::Call, function, -1, calls[first].microbatch, calls[first].slot};
   for (size_t i = first; i < done; ++i) {
     if (!(passes & passesOf(calls[i].pass) & (kForward | kInputGrad)))
       continue;
@@ -151,7 +151,7 @@ void Translator::makeCalls(size_t index) {
 FunctionSteps Translator::run() {
   callOnce(true);
   for (const Step &step : steps) {
-    if (step.kind == Step::Kind::Call)
+    if (step.action == Step::Action::Call)
       makeCalls(size_t(step.index));
     else
       endOfMessage(step);

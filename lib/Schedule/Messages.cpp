@@ -180,7 +180,7 @@ void Orderer::makeCall(int32_t rank, double begin) {
   int64_t stage = schedule.stage(rank, call.chunk);
   bool forward = call.pass == Pass::Forward;
   double end = begin + secondsOf(call, stage);
-  result.steps[rank].push_back({Step::Kind::Call, int32_t(next[rank])});
+  result.steps[rank].push_back({Step::Action::Call, int32_t(next[rank])});
   free[rank] = end;
   if (sourceOf(call, stage, schedule.shape.stages())) {
     int32_t id = arrival(forward, stage, call.microbatch).message;
@@ -202,8 +202,8 @@ void Orderer::order(double until) {
     positions[moment.index] = int32_t(result.messages.size());
     if (!message.isLocal()) {
       message.inbox = pool(false, message.isForward(), message.toStage).take(moment.seconds);
-      result.steps[message.fromRank].push_back({Step::Kind::Send, positions[moment.index]});
-      result.steps[message.toRank].push_back({Step::Kind::Receive, positions[moment.index]});
+      result.steps[message.fromRank].push_back({Step::Action::Send, positions[moment.index]});
+      result.steps[message.toRank].push_back({Step::Action::Receive, positions[moment.index]});
     }
     result.messages.push_back(message);
   }

@@ -11,11 +11,10 @@ namespace dtc::simulate {
 /// The simulator adds the same seconds in another order.
 static constexpr double kRounding = 1e-9;
 
-/// The shortest that a call can take. With overlapped part B beside the rest A,
-/// both run at 1/slow-down until the first is over, the other alone from then
-/// on; where that is worse than one after the other, the simulator may happen
-/// to do the latter.
-double callSeconds(const Work &work, const Slowdown &slowdown) {
+/// The shortest that a call can take. With overlapped part B beside the rest A, both run at
+/// 1/slow-down until the first is over, the other alone from then on. Where that is worse than one
+/// after the other, the simulator may happen to do the latter.
+double callSeconds(const Work &work, const OverlapSlowdown &slowdown) {
   double main = work.compute + work.blocking, beside = work.overlapped;
   double both = std::min(main * slowdown.compute, beside * slowdown.communication);
   double rest = std::max(0.0, main - both / slowdown.compute) +

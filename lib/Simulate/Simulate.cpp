@@ -210,7 +210,7 @@ void Simulator::proceed(int32_t rank) {
 }
 
 /// Where no gradients come back, a fast rank runs ahead of the one after it until the boxes on both
-/// sides are full: two of each, for a call and for what is on its way.
+/// sides are full. There are two of each, for a call and for what is on its way.
 bool Simulator::hasRoom(int32_t rank) const {
   constexpr size_t boxes = 4;
   const schedule::ScheduleShape &shape = schedule.shape;

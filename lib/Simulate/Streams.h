@@ -1,10 +1,9 @@
 // What runs at a time, and how fast: the streams and ports of all ranks.
 //
-// Everything that runs has some seconds of work left and a rate at which they
-// pass; the rate changes whenever something starts or stops beside it. What may
-// have changed at a moment is collected and looked at once, before time goes on;
-// each change puts a new end into the queue, and an end whose version is old is
-// skipped.
+// Everything that runs has some seconds of work left and a rate at which they pass; the rate
+// changes whenever something starts or stops beside it. What may have changed at a moment is
+// collected and looked at once, before time goes on. Each change puts a new end into the queue, and
+// an end whose version is old is skipped.
 #pragma once
 
 #include "dtc/Simulate/Simulate.h"
@@ -17,7 +16,7 @@ using ActivityId = int32_t;
 
 class Streams {
 public:
-  Streams(int64_t ranks, const Slowdown &slowdown)
+  Streams(int64_t ranks, const OverlapSlowdown &slowdown)
       : ranks(ranks), slowdown(slowdown), activities(2 * ranks), ports(2 * ranks) {}
 
   ActivityId compute(int32_t rank) const { return rank; }
@@ -71,7 +70,7 @@ private:
   void leavePorts(ActivityId transfer);
 
   int64_t ranks;
-  Slowdown slowdown;
+  OverlapSlowdown slowdown;
   std::vector<Activity> activities; ///< compute streams, communication streams, transfers
   std::vector<std::vector<ActivityId>> ports; ///< by rank and direction: transfers on it
   std::vector<ActivityId> unused, notes;

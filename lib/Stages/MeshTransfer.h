@@ -8,12 +8,12 @@
 //   pieces            two of a sender's shard: 0 sends to 4 and 5, 2 to 6 and 7
 //   back              a receiver's shard is two pieces: 0 and 1 get theirs from 4 and from 5
 //
-// Ranks that have the same take turns: with tp=2 also on the receiving side, 0 sends to the first
+// Ranks that have the same take turns. With tp=2 also on the receiving side, 0 sends to the first
 // and 1 to the second of those that want the same.
 //
 // Messages are in an order in which they can be sent one at a time. A sender goes by piece, then by
 // its receivers of it, and a receiver by piece. Both go through their pieces in the order in which
-// these lie in the whole: all messages by piece of the whole, then by receiver, are in the order of
+// these lie in the whole. All messages by piece of the whole, then by receiver, are in the order of
 // every rank.
 #pragma once
 

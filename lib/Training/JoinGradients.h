@@ -5,9 +5,9 @@
 
 namespace dtc::training {
 
-/// One dtc.sum. But where a value was split by slices that tile a dimension
-/// (query, key and value out of one projection), each part is a padded piece;
-/// the pieces are then joined by one dtc.concat, which writes every element once.
+/// One dtc.sum. But where a value was split by slices that tile a dimension (query, key and value
+/// out of one projection), each part is a padded piece. The pieces are then joined by one
+/// dtc.concat, which writes every element once.
 mlir::Value joinGradients(mlir::OpBuilder &builder, mlir::Location loc,
                           llvm::ArrayRef<mlir::Value> parts);
 

@@ -5,9 +5,9 @@
 //   rows, lse = dtc.cross_entropy logits, target     [b,s]
 //   sum = dtc.reduce sum rows                        what the step reports
 //
-// and its backward pass starts at `rows` with 1/count at every position
-// (ignored ones give no gradient), so that the gradients are those of the mean
-// over the global batch, however it is cut into microbatches and ranks.
+// and its backward pass starts at `rows` with 1/count at every position (ignored ones give no
+// gradient). So the gradients are those of the mean over the global batch, however it is cut into
+// microbatches and ranks.
 #pragma once
 
 #include "PadClasses.h"

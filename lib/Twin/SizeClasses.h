@@ -5,7 +5,7 @@
 //   unify([c], [b, s])     c, of b * s elements, is split into b and s
 //
 // Atoms that must be scaled by one ratio, as a slice and what it is cut from, are in one group with
-// all numbers that say where it is cut: halves of 128 at 0 and 64 allow 4 with halves of 2.
+// all numbers that say where it is cut. Halves of 128 at 0 and 64 allow 4 with halves of 2.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

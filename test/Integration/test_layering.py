@@ -15,7 +15,7 @@ PLAN = {
     "Plan/Plan": {"Sharding", "Schedule"},
     "Plan/Tools": {"Schedule", "Plan/Plan"},
     "Plan/Solve": set(),
-    "Plan/Cost": COST,
+    "Plan/Cost": COST | {"Simulate"},
     "Plan/Emulate": {"Schedule"},
     "Plan/Predict": COST | {"Simulate", "Plan/Emulate"},
     "Plan/Shard": COST,

@@ -55,7 +55,7 @@ private:
   Device &device;
   std::vector<Address> sources;
   std::unique_ptr<Communicator> communicator;
-  Group world;
+  RankGroup world;
   std::unique_ptr<Memory> memory; ///< the elements of the rank's file
   std::future<Status> writing;
   Status last = Status::ok();

@@ -29,7 +29,7 @@ struct StageFunction {
 
 /// A call of a function, or an end of a message.
 struct FunctionStep {
-  Step::Kind kind = Step::Kind::Call;
+  Step::Action action = Step::Action::Call;
   int32_t function = -1; ///< of a call
   int32_t message = -1;  ///< in Communication::messages, of the others
   int32_t microbatch = 0, slot = 0, inbox = 0, outbox = 0; ///< 0 where there is none

@@ -40,8 +40,8 @@ struct Message {
 
 /// What a rank does next.
 struct Step {
-  enum class Kind : uint8_t { Call, Send, Receive };
-  Kind kind = Kind::Call;
+  enum class Action : uint8_t { Call, Send, Receive };
+  Action action = Action::Call;
   int32_t index = 0; ///< in Schedule::calls of the rank, or in Communication::messages
   bool operator==(const Step &) const = default;
 };

@@ -20,7 +20,7 @@
 // over and travels while sender and receiver go on computing. Between chunks of
 // one rank (a V-shaped placement) nothing travels and nothing takes time.
 //
-// Communication that runs beside computation slows both down (`Slowdown`).
+// Communication that runs beside computation slows both down (`OverlapSlowdown`).
 // Whatever uses the same link level of a rank at the same time shares its
 // bandwidth equally: transfers in the same direction among themselves, and each
 // of them with the communication stream's collective.
@@ -30,6 +30,7 @@
 #pragma once
 
 #include "dtc/Schedule/Schedule.h"
+#include "dtc/Simulate/OverlapSlowdown.h"
 
 #include <string>
 #include <vector>
@@ -92,17 +93,11 @@ struct RankCost {
   bool operator==(const RankCost &) const = default;
 };
 
-/// How many times longer work takes while the other kind runs beside it; at least 1.
-struct Slowdown {
-  double compute = 1, communication = 1;
-  bool operator==(const Slowdown &) const = default;
-};
-
 struct Costs {
   std::vector<StageCost> stages;      ///< by stage, of which a placement says where it lies
   std::vector<Boundary> boundaries;   ///< after each stage but the last
   std::vector<RankCost> ranks;
-  Slowdown slowdown;
+  OverlapSlowdown slowdown;
   /// Sending keeps the sender's compute stream busy (Megatron-LM without
   /// overlapped point-to-point communication).
   bool blockingSends = false;
@@ -194,7 +189,7 @@ double lowerBound(const schedule::ScheduleShape &shape, const Costs &costs);
 /// Seconds of a call that makes the rank wait for nothing from others: computing and what
 /// computation waits for in a row, what is overlapped beside both, each slowed down while the
 /// other runs. No call of a simulated step takes less.
-double callSeconds(const Work &work, const Slowdown &slowdown);
+double callSeconds(const Work &work, const OverlapSlowdown &slowdown);
 
 /// What a rank holds at least when it holds most, from the order of its calls alone: what
 /// `simulate` gives without the messages that wait or travel. The schedule and the costs

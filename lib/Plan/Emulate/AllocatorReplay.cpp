@@ -36,7 +36,7 @@ private:
   void freeFirst(Blocks &blocks, size_t rest);
   void freeAll(Blocks &blocks) { freeFirst(blocks, 0); }
   Blocks passThrough(const std::vector<int64_t> &bytes, bool forward, int stream);
-  void release(int block, AllocationEvent::Kind kind);
+  void release(int block, AllocationEvent::Action action);
   void call(const Call &made);
   void carryOut(const std::vector<AllocationEvent> &events, const Call &made, Blocks &held);
   void addToSums();
@@ -89,27 +89,27 @@ Replay::Blocks Replay::passThrough(const std::vector<int64_t> &bytes, bool forwa
 }
 
 /// When a backward pass frees something, the functions of the forward one have returned.
-void Replay::release(int block, AllocationEvent::Kind kind) {
+void Replay::release(int block, AllocationEvent::Action action) {
   variables.push_back(block);
-  freeFirst(variables, kind == AllocationEvent::Kind::Release ? held : 0);
+  freeFirst(variables, action == AllocationEvent::Action::Release ? held : 0);
 }
 
 void Replay::carryOut(const std::vector<AllocationEvent> &events, const Call &made,
                       Blocks &blocks) {
   for (const AllocationEvent &event : events) {
     int &block = blocks[event.buffer];
-    if (event.kind == AllocationEvent::Kind::Allocate) {
+    if (event.action == AllocationEvent::Action::Allocate) {
       block = request(rank.stages[made.chunk].bytes[event.buffer]);
       continue;
     }
-    bool stays = event.kind == AllocationEvent::Kind::Gradient &&
+    bool stays = event.action == AllocationEvent::Action::Gradient &&
                  (rank.gradients == GradientLife::Microbatch ||
                   (rank.gradients == GradientLife::Step && keeps[made.chunk] == made.microbatch));
     if (block != kNone && stays) {
       gradients[made.chunk].push_back(block);
       sizes.push_back(rank.stages[made.chunk].bytes[event.buffer]);
     } else if (block != kNone) {
-      release(block, event.kind);
+      release(block, event.action);
     }
     block = kNone;
   }

@@ -1,10 +1,10 @@
 // PyTorch's allocator of device memory, as far as it decides how much of a device a
 // program takes.
 //
-// It asks the driver for segments and cuts them into blocks. A block that is freed
-// is kept, joined with free neighbours, and given to the next request that it is
-// large enough for: the smallest such block, of which the rest is split off. So what
-// it holds of the device (reserved) is never less than what tensors take (allocated):
+// It asks the driver for segments and cuts them into blocks. A block that is freed is kept and
+// joined with free neighbours. The next request gets the smallest block that is large enough, of
+// which the rest is split off. So what it holds of the device (reserved) is never less than what
+// tensors take (allocated):
 //
 //   request   segments                    reserved   allocated
 //   30 MiB    [30]                           30         30
@@ -12,8 +12,8 @@
 //   12 MiB    [12][18 free]                  30         12
 //   20 MiB    [12][18 free] [20]             50         32
 //
-// When the driver has no more, segments without a block in use are given back and
-// the request is tried again; the program has run out of memory if that isn't enough.
+// When the driver has no more, segments without a block in use are given back and the request is
+// tried again. The program has run out of memory if that isn't enough.
 //
 // Rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch with its default settings.
 #pragma once

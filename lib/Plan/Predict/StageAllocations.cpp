@@ -4,7 +4,7 @@
 
 namespace dtc::plan {
 
-using Kind = AllocationEvent::Kind;
+using Action = AllocationEvent::Action;
 
 AllocationSequence::AllocationSequence(const Problem &problem, const RankExecution &execution,
                                        const FoldedCuts &at)
@@ -162,7 +162,7 @@ private:
       index = uses[index].as;
     return index;
   }
-  void add(Kind kind, int index) { events->push_back({kind, root(index)}); }
+  void add(Action action, int index) { events->push_back({action, root(index)}); }
   bool diesAt(int index, int now) const { return !uses[index].gone && uses[index].last == now; }
 
   const AllocationSequence &model;
@@ -237,7 +237,7 @@ void AllocationSequence::Stage::keepGradient(const ExecutionStep &step, const Pl
   for (int buffer : step.reads)
     if (int i = accumulates ? indexOf(buffer, place) : -1; i >= 0 && diesAt(i, now)) {
       uses[i].gone = true;
-      add(Kind::Gradient, i);
+      add(Action::Gradient, i);
       limit(i, bytes);
       return;
     }
@@ -247,8 +247,8 @@ void AllocationSequence::Stage::keepGradient(const ExecutionStep &step, const Pl
   result.bytes.push_back(bytes);
   limit(result.bytes.size() - 1, bytes);
   auto made = static_cast<int>(uses.size()) - 1;
-  add(Kind::Allocate, made);
-  add(Kind::Gradient, made);
+  add(Action::Allocate, made);
+  add(Action::Gradient, made);
 }
 
 void AllocationSequence::Stage::write(const ExecutionStep &step, const Place &place, int buffer,
@@ -270,7 +270,7 @@ void AllocationSequence::Stage::write(const ExecutionStep &step, const Place &pl
       uses[i].as = old;
       return;
     }
-  add(Kind::Allocate, i);
+  add(Action::Allocate, i);
 }
 
 void AllocationSequence::Stage::run(const Place &place, int now) {
@@ -292,7 +292,7 @@ StageAllocations AllocationSequence::Stage::run() {
     events = targets[list];
     for (int i : arriving[list]) {
       uses[i].there = true;
-      add(Kind::Allocate, i);
+      add(Action::Allocate, i);
     }
     for (const Place &place : lists[list]) {
       run(place, now);
@@ -301,7 +301,7 @@ StageAllocations AllocationSequence::Stage::run() {
       for (int i : dying[now])
         if (uses[i].there && !uses[i].gone) {
           uses[i].gone = true;
-          add(isForward ? Kind::Release : Kind::Free, i);
+          add(isForward ? Action::Release : Action::Free, i);
         }
       ++now;
     }

@@ -251,14 +251,13 @@ int64_t StageCosts::residentBuckets(std::span<const StageRun> runs) const {
 
 /// Of the model's buffers, or of all else.
 int64_t StageCosts::dataBytes(std::span<const StageRun> runs, bool buffers) const {
-  using Kind = Weights::Data::Kind;
+  using Lifetime = Weights::Data::Lifetime;
   int64_t result = 0;
   for (const Weights::Data &each : data)
-    if ((each.kind == Kind::Buffer) == buffers &&
-        std::any_of(runs.begin(), runs.end(), [&](const StageRun &run) {
-          return anyWithin(each.units, run.begin, run.end);
-        }))
-      result += each.bytes * (each.kind == Kind::Microbatch ? degrees.numMicrobatches : 1);
+    if ((each.lifetime == Lifetime::Buffer) == buffers &&
+        std::any_of(runs.begin(), runs.end(),
+                    [&](const StageRun &run) { return anyWithin(each.units, run.begin, run.end); }))
+      result += each.bytes * (each.lifetime == Lifetime::Microbatch ? degrees.numMicrobatches : 1);
   return result;
 }
 
@@ -402,8 +401,7 @@ simulate::Costs StageCosts::costs(const Runs &stages, const schedule::Placement 
     result.ranks.push_back(this->rank(runsOf(stages, placement, rank)));
     result.ranks.back().update.blocking += tiedSeconds(stages, placement, rank);
   }
-  OverlapSlowdown both = slowdown();
-  result.slowdown = {both.compute, both.communication};
+  result.slowdown = slowdown();
   result.blockingSends = blockingSends();
   result.placed = hasPlaces(model.getCluster().software);
   return result;

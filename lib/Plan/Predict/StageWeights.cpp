@@ -52,7 +52,7 @@ private:
   WeightClass &classOf(WeightClass key);
   void add(ValueId value, WeightClass &to);
   void addData(ValueId value);
-  void addData(std::vector<int> units, Weights::Data::Kind kind, int64_t bytes);
+  void addData(std::vector<int> units, Weights::Data::Lifetime lifetime, int64_t bytes);
 
   const Problem &problem;
   const ProblemFacts &facts;
@@ -140,19 +140,21 @@ void WeightFinder::addData(ValueId value) {
   const UnitCosts::Readers &readers = unitCosts.readers(value);
   int64_t bytes = placedBytes(localBytes(argument, plan.arguments.at(value), plan.mesh));
   bool isData = argument.kind == ValueKind::Input || argument.kind == ValueKind::Target;
-  Weights::Data::Kind kind = isData ? Weights::Data::Kind::Microbatch
-                             : argument.kind == ValueKind::Buffer ? Weights::Data::Kind::Buffer
-                                                                  : Weights::Data::Kind::Step;
+  Weights::Data::Lifetime lifetime = isData ? Weights::Data::Lifetime::Microbatch
+                                     : argument.kind == ValueKind::Buffer
+                                         ? Weights::Data::Lifetime::Buffer
+                                         : Weights::Data::Lifetime::Step;
   for (int copy = 0; copy < readers.copies; ++copy)
-    addData(unitsOf(readers, copy * unitCosts.folded().count), kind, bytes);
+    addData(unitsOf(readers, copy * unitCosts.folded().count), lifetime, bytes);
 }
 
-void WeightFinder::addData(std::vector<int> units, Weights::Data::Kind kind, int64_t bytes) {
+void WeightFinder::addData(std::vector<int> units, Weights::Data::Lifetime lifetime,
+                           int64_t bytes) {
   auto known = std::find_if(result.data.begin(), result.data.end(), [&](const auto &each) {
-    return each.kind == kind && each.units == units;
+    return each.lifetime == lifetime && each.units == units;
   });
   if (known == result.data.end())
-    known = result.data.insert(known, {std::move(units), kind, 0});
+    known = result.data.insert(known, {std::move(units), lifetime, 0});
   known->bytes += bytes;
 }
 
@@ -166,7 +168,7 @@ Weights WeightFinder::run(const RankExecution &execution) {
     else if (problem.values[value].kind != ValueKind::Accumulator)
       addData(value);
   if (execution.outputBytes > 0)
-    addData({unitCosts.units() - 1}, Weights::Data::Kind::Microbatch, execution.outputBytes);
+    addData({unitCosts.units() - 1}, Weights::Data::Lifetime::Microbatch, execution.outputBytes);
   for (WeightClass &weights : result.classes)
     weights.tables->finish();
   return std::move(result);

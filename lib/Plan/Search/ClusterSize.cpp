@@ -119,8 +119,8 @@ std::vector<Degrees> ClusterSizer::Planner::candidates(int64_t devices) {
   return found.list;
 }
 
-/// TensorShardings that trade time for memory: what a step takes at least is worth holding
-/// 1 / `factor` of the device's memory; 0: as fast as can be.
+/// Shardings that trade time for memory. What a step takes at least is worth holding 1 / `factor`
+/// of the device's memory. 0: as fast as can be.
 ShardVariant ClusterSizer::Planner::priced(const Degrees &degrees, double factor) {
   ShardVariant plain;
   if (factor == 0 || degrees.tp == 1)

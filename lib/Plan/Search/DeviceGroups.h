@@ -9,10 +9,10 @@ namespace dtc::plan {
 /// two nodes of 8 H100 and one of 8 A100.
 std::vector<int64_t> alikeDevices(const Cluster &cluster, int64_t devices);
 
-/// How many data-parallel ranks may share ZeRO's storage (hybrid sharding: every
-/// group of them holds all of it), beside all of them; descending. Groups fill a
-/// node, or another level of links, or a number of nodes that is a power of four:
-/// dp=64, tp=2 in nodes of 8 gives 16 and 4.
+/// How many data-parallel ranks may share ZeRO's storage (hybrid sharding: every group of them
+/// holds all of it), beside all of them; descending. Groups fill a node, or another level of links,
+/// or a number of nodes that is a power of four. With dp=64 and tp=2 in nodes of 8 they are 16 and
+/// 4.
 std::vector<int64_t> zeroGroups(const Degrees &degrees, const Cluster &cluster);
 
 /// Whether the data-parallel ranks are a multiple of so many; those of a stage group may also

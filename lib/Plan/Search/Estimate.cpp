@@ -161,14 +161,14 @@ public:
     result.blockingSends = blockingSends(cluster.software, degrees.schedule);
     return result;
   }
-  /// Whether all ranks together can hold what is kept from step to step, each this many bytes
-  /// more than it has.
-  bool holdStates(double extra = 0) const {
+  /// Whether all ranks together can hold what is kept from step to step, each with this share of
+  /// its memory and so many bytes more.
+  bool holdStates(double share, double extra = 0) const {
     if (!degrees.groups.empty())
       return true; // how much that is depends on where the cuts are
     double capacity = 0;
     for (const auto &rank : byRank)
-      capacity += rank->capacity + extra;
+      capacity += share * rank->capacity + extra;
     return byRank[0]->costs.rank({StageRun(0, units)}).staticBytes <= capacity;
   }
   /// Whether any rank holds too much, whenever its calls are made.
@@ -342,14 +342,15 @@ std::optional<std::vector<int>> Estimator::fixedCuts(const UnitCosts &unitCosts,
   return evenCuts(layers, unitCosts.units(), stages);
 }
 
-bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks) {
+bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks,
+                       double share) {
   const schedule::Schedule *schedule = steps.likeSchedule(scheduleShape(degrees));
   std::string error;
   Ranks byRank = ranksOf(degrees, variant, {0, false, someBlocks}, error);
   if (!schedule || byRank.empty())
     return true;
   Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule, std::nullopt);
-  return pipelines.holdStates() && pipelines.canBeCut(1);
+  return pipelines.holdStates(share) && pipelines.canBeCut(share);
 }
 
 /// Where blocks are computed again as memory asks for, none may have to be.
@@ -389,7 +390,7 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule,
                       fixedCuts(unitCosts, static_cast<int>(shape.stages())));
   const double extra = options.anyMemory ? options.mostShort : 0;
-  if (!pipelines.holdStates(extra))
+  if (!pipelines.holdStates(1, extra))
     return Outcome::TooLarge;
   auto simulated = [&] {
     simulate::Costs all = pipelines.stageCosts();

@@ -11,20 +11,20 @@ static int64_t communicators(const Degrees &degrees) {
          (degrees.ep > 1) + (degrees.ep > 1 && degrees.dp * degrees.cp > 1);
 }
 
-static const UnitCosts &profileOf(const RankStages::Request &request, Recompute recompute) {
+static const UnitCosts &unitCostsOf(const RankStages::Request &request, Recompute recompute) {
   return request.shard->unitCosts(recompute, *request.cuts);
 }
 
 RankStages::RankStages(const Request &request)
     : degrees(request.degrees),
-      unitCosts(profileOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
+      unitCosts(unitCostsOf(request, request.someBlocks ? Recompute::None : degrees.recompute)),
       mesh(makeMesh(request.shard->getProblem(), request.shard->getFacts(), degrees)),
       costs(request.shardings->getModel(), degrees, mesh, unitCosts,
             amongDataRanks(request.shard->weights(*request.cuts), degrees, mesh),
             request.shardings->getBlocks(), scalarSums(request.shard->getProblem(), mesh),
             request.times),
       prices(costs, degrees, unitCosts, request.shardings->getBlocks(),
-             request.someBlocks ? &profileOf(request, degrees.recompute) : nullptr),
+             request.someBlocks ? &unitCostsOf(request, degrees.recompute) : nullptr),
       capacity(request.shardings->getModel().availableBytes(communicators(degrees))) {}
 
 std::shared_ptr<RankStages> RankStagesStore::get(RankStages::Request request) {

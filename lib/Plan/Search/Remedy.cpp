@@ -52,7 +52,8 @@ namespace {
 class RemedySearch {
 public:
   RemedySearch(const Problem &problem, const Cluster &cluster, const SearchOptions &given)
-      : problem(problem), cluster(cluster), options(given), open(withoutPins(given.spec)) {
+      : problem(problem), cluster(cluster), options(given), open(withoutPins(given.spec)),
+        least(problem, cluster) {
     options.findClosest = options.adviseOtherwise = false;
   }
   bool fits(const Spec &spec, int64_t devices) {
@@ -60,7 +61,7 @@ public:
       return false;
     options.spec = spec;
     options.devices = devices;
-    return fitsWithLeastMemory(problem, cluster, options);
+    return least.fits(options);
   }
   /// The degrees of the best plan that fits, if any does.
   std::optional<Degrees> with(const Spec &spec, int64_t devices) {
@@ -99,6 +100,7 @@ private:
   const Cluster &cluster;
   SearchOptions options;
   const Spec open;
+  LeastMemory least;
 };
 
 } // namespace

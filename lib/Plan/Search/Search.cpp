@@ -172,7 +172,7 @@ SearchOutcome runStrategies(SearchState &state) {
                      (state.refusal.empty() ? "" : ": " + state.refusal),
                  ErrorCategory::NoPlan};
   const std::vector<SearchRound> rounds = roundsOf(state);
-  bool outOfReach = false;
+  const bool outOfReach = !rounds.empty() && isOutOfReach(state);
   for (size_t i = 0; i < rounds.size() && !outOfReach; ++i) {
     state.found.clear();
     for (const Strategy &strategy : kStrategies)
@@ -182,8 +182,6 @@ SearchOutcome runStrategies(SearchState &state) {
     if (!state.found.empty())
       if (auto fitting = answer(state, false))
         return fitting;
-    // The first round is quick and usually finds something; the others take their time.
-    outOfReach = i == 0 && isOutOfReach(state);
   }
   if (!options.findClosest && !isPinned(state.spec))
     return Error{"no plan fits", ErrorCategory::NoPlan};

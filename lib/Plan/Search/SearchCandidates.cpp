@@ -1,7 +1,8 @@
 // All candidates in the order of their floors, until no floor is below the best plan.
 //
 // A candidate's floor is the work of one data-parallel rank's microbatches through its
-// pipeline, cut as well as it can be (PipelineFloor.h).
+// pipeline, cut as well as it can be (PipelineFloor.h). Until one is found, what holds least of
+// each candidate is looked at first: where nothing fits, this takes a fraction of trying all.
 #include "Strategies.h"
 
 namespace dtc::plan {
@@ -19,6 +20,10 @@ void searchCandidates(SearchState &state, const SearchRound &round) {
   for (Candidate &candidate : state.candidates) {
     if (candidate.floor > worthTelling(state))
       return;
+    if (state.found.empty() && isOutOfReach(state, candidate.degrees, round.offload)) {
+      candidate.isShort = true;
+      continue;
+    }
     Degrees degrees = candidate.degrees;
     degrees.offload = round.offload;
     bool wasShort = tryCandidate(state, degrees, attempt);

@@ -7,21 +7,37 @@
 
 namespace dtc::plan {
 
-/// Those with the smallest microbatches of each mesh and schedule: larger ones hold more. Those
-/// come first that split the model most: what they are short of spares the others a simulation.
-static std::vector<Candidate> smallestFirst(std::vector<Candidate> candidates) {
-  auto anyMicrobatch = [](Degrees degrees) {
-    degrees.microBatch = degrees.numMicrobatches = 1;
-    return degrees;
-  };
-  std::map<Degrees, int64_t> least;
-  for (const Candidate &candidate : candidates) {
-    const int64_t samples = candidate.degrees.microBatch;
-    int64_t &known = least.try_emplace(anyMicrobatch(candidate.degrees), samples).first->second;
-    known = std::min(known, samples);
-  }
+/// More than shardings at other prices of memory and roundings of the estimate differ by: a share
+/// of a rank's memory.
+static constexpr double kFarShort = 0.05;
+
+static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+/// What is alike for all microbatches of a mesh and schedule.
+static Degrees anyMicrobatch(Degrees degrees) {
+  degrees.microBatch = degrees.numMicrobatches = 1;
+  return degrees;
+}
+
+/// With the smallest microbatch of the same mesh and schedule: larger ones hold more.
+static const Degrees &smallestOf(SearchState &state, const Degrees &degrees) {
+  if (state.smallest.empty())
+    for (const Candidate &candidate : state.candidates) {
+      Degrees &known =
+          state.smallest.try_emplace(anyMicrobatch(candidate.degrees), candidate.degrees)
+              .first->second;
+      if (candidate.degrees.microBatch < known.microBatch)
+        known = candidate.degrees;
+    }
+  return state.smallest.at(anyMicrobatch(degrees));
+}
+
+/// The smallest microbatches of all meshes and schedules. Those come first that split the model
+/// most: what they are short of spares the others a simulation.
+static std::vector<Candidate> smallestFirst(SearchState &state) {
+  std::vector<Candidate> candidates = state.candidates;
   std::erase_if(candidates, [&](const Candidate &candidate) {
-    return candidate.degrees.microBatch > least.at(anyMicrobatch(candidate.degrees));
+    return candidate.degrees.microBatch > smallestOf(state, candidate.degrees).microBatch;
   });
   auto split = [](const Candidate &candidate) {
     const Degrees &degrees = candidate.degrees;
@@ -32,21 +48,31 @@ static std::vector<Candidate> smallestFirst(std::vector<Candidate> candidates) {
   return candidates;
 }
 
-/// Until one is short of no more than this share of its memory.
-static void searchAnyMemory(SearchState &state, Offload offload, double enough) {
-  constexpr double noLimit = std::numeric_limits<double>::infinity();
-  double leastShort = noLimit;
+/// With all that saves memory.
+static Degrees withLeast(const SearchState &state, Degrees degrees, Offload offload) {
+  degrees.zero = state.zeroLevels(degrees).back();
+  degrees.recompute = state.recomputations().back();
+  degrees.offload = offload;
+  return degrees;
+}
+
+/// The sharding that holds least, and those that a search begins with.
+static std::vector<ShardVariant> closestVariants(const SearchState &state) {
   std::vector<ShardVariant> variants = plainVariants(state);
   variants.push_back(smallVariants(state).back());
-  for (const Candidate &candidate : smallestFirst(state.candidates)) {
-    Degrees degrees = candidate.degrees;
-    degrees.zero = state.zeroLevels(degrees).back();
-    degrees.recompute = state.recomputations().back();
-    degrees.offload = offload;
+  return variants;
+}
+
+/// Until one is short of no more than this share of its memory.
+static void searchAnyMemory(SearchState &state, Offload offload, double enough) {
+  double leastShort = kNoLimit;
+  const std::vector<ShardVariant> variants = closestVariants(state);
+  for (const Candidate &candidate : smallestFirst(state)) {
+    const Degrees degrees = withLeast(state, candidate.degrees, offload);
     for (const ShardVariant &variant : variants) {
       Estimate closest;
       if (state.estimate(degrees, variant,
-                         {.limit = noLimit, .anyMemory = true, .mostShort = leastShort},
+                         {.limit = kNoLimit, .anyMemory = true, .mostShort = leastShort},
                          closest) != Estimator::Outcome::Found)
         continue;
       leastShort = std::min(leastShort, closest.shortBytes());
@@ -58,13 +84,16 @@ static void searchAnyMemory(SearchState &state, Offload offload, double enough) 
   }
 }
 
+/// Offloaded where that may be.
+static Offload leastOffload(const SearchState &state) {
+  return state.spec.offload.value_or(state.mayOffload() ? Offload::Optimizer : Offload::None);
+}
+
 static void searchWithin(SearchState &state, double enough) {
-  const bool mayOffload = state.mayOffload();
-  searchAnyMemory(
-      state, state.spec.offload.value_or(mayOffload ? Offload::Optimizer : Offload::None), enough);
+  searchAnyMemory(state, leastOffload(state), enough);
   std::vector<Estimate> &found = state.found;
   // Where hosts are short, devices may lack less.
-  if (mayOffload && std::all_of(found.begin(), found.end(), [](const Estimate &estimate) {
+  if (state.mayOffload() && std::all_of(found.begin(), found.end(), [](const Estimate &estimate) {
         return estimate.host.shortBytes() > 0;
       }))
     searchAnyMemory(state, Offload::None, enough);
@@ -77,13 +106,47 @@ void searchClosest(SearchState &state) {
   searchWithin(state, -std::numeric_limits<double>::infinity());
 }
 
+/// With any of these shardings. Chunks of a rank share its memory, so that only the whole schedule
+/// tells whether they fit.
+static bool isFarShort(SearchState &state, const Degrees &degrees,
+                       const std::vector<ShardVariant> &variants) {
+  const double reach = kFarShort * state.shardings.getModel().memoryPerRank();
+  return std::none_of(variants.begin(), variants.end(), [&](const ShardVariant &variant) {
+    if (degrees.chunks == 1)
+      return state.mayFitAtLeast(degrees, variant, 1 + kFarShort);
+    Estimate closest;
+    return state.estimate(degrees, variant,
+                          {.limit = kNoLimit, .anyMemory = true, .mostShort = reach},
+                          closest) == Estimator::Outcome::Found;
+  });
+}
+
+bool isOutOfReach(SearchState &state, const Degrees &candidate, Offload offload) {
+  Degrees least = withLeast(state, smallestOf(state, candidate), offload);
+  auto [known, isNew] = state.outOfReach.try_emplace(least, false);
+  if (!isNew)
+    return known->second;
+  const std::vector<ShardVariant> variants = closestVariants(state);
+  const std::vector<int> levels = state.zeroLevels(least);
+  // What the highest level of ZeRO gathers may be more than it spares.
+  const size_t first = levels.size() - std::min<size_t>(2, levels.size());
+  known->second = std::all_of(levels.begin() + first, levels.end(), [&](int zero) {
+    least.zero = zero;
+    return isFarShort(state, least, variants);
+  });
+  return known->second;
+}
+
 bool isOutOfReach(SearchState &state) {
-  // More than shardings at other prices of memory and roundings of the estimate differ by.
-  constexpr double farShort = 0.05;
+  // Nearly always the fastest candidate isn't.
+  if (!isOutOfReach(state, state.candidates.front().degrees, leastOffload(state)))
+    return false;
+  searchWithin(state, kFarShort);
+  if (!state.found.empty() &&
+      state.found.front().shortBytes() > kFarShort * state.found.front().capacity)
+    return true;
   state.found.clear();
-  searchWithin(state, farShort);
-  return !state.found.empty() &&
-         state.found.front().shortBytes() > farShort * state.found.front().capacity;
+  return false;
 }
 
 } // namespace dtc::plan

@@ -1,8 +1,8 @@
 // States of the optimizer in the hosts' memory, for candidates that memory keeps from their floor.
 //
-// What the host holds leaves room: fewer blocks are recomputed, or larger parts of the model
-// are on a device. That pays where a step is long enough to bring states back and forth, which
-// the host's other work may slow down: it has to be faster by more than nothing.
+// What the host holds leaves room: fewer blocks are recomputed, or larger parts of the model are on
+// a device. That pays where a step is long enough to bring states back and forth. The host's other
+// work may slow that down, so it has to be faster by more than nothing.
 #include "Strategies.h"
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include "dtc/Plan/Plan/Trains.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace dtc::plan {
@@ -52,6 +51,11 @@ Estimator::Outcome SearchState::estimate(const Degrees &degrees, const ShardVari
                                          const EstimateOptions &asked, Estimate &estimated) {
   ++estimates;
   return estimator.estimate(degrees, variant, asked, estimated, refusal);
+}
+
+bool SearchState::mayFitAtLeast(const Degrees &degrees, const ShardVariant &variant, double share) {
+  ++estimates;
+  return estimator.mayFit(degrees, variant, /*someBlocks=*/false, share);
 }
 
 void SearchState::keep(Estimate estimate) {
@@ -115,20 +119,22 @@ double evenPrice(const SearchState &state) {
   return std::max(step, 1e-9) / state.shardings.getModel().memoryPerRank();
 }
 
-std::vector<ShardVariant> plainVariants(const SearchState &state) {
+std::vector<ShardVariant> plainVariants(std::optional<bool> sp, double evenPrice) {
   constexpr double share = 0.05; // of a step, for all of the memory
-  const std::optional<bool> sp = state.spec.sp;
   ShardVariant plain{sp, ShardVariant{}.secondsPerByte};
   if (sp)
-    return {plain, {sp, evenPrice(state)}};
-  return {plain, {true, share * evenPrice(state)}, {std::nullopt, evenPrice(state)}};
+    return {plain, {sp, evenPrice}};
+  return {plain, {true, share * evenPrice}, {std::nullopt, evenPrice}};
+}
+
+std::vector<ShardVariant> plainVariants(const SearchState &state) {
+  return plainVariants(state.spec.sp, evenPrice(state));
 }
 
 std::vector<ShardVariant> smallVariants(const SearchState &state) {
   std::vector<ShardVariant> result;
-  constexpr int kPrices = 12; // from a hundredth to 40,000 times
-  for (int i = 0; i < kPrices; ++i)
-    result.push_back({state.spec.sp, std::ldexp(0.01, 2 * i) * evenPrice(state)});
+  for (double times = 0.01; times < 2 * kDearest; times *= 4)
+    result.push_back({state.spec.sp, times * evenPrice(state)});
   return result;
 }
 

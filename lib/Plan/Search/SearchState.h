@@ -26,18 +26,21 @@ struct Candidate {
 };
 
 struct SearchState {
+  /// `known`: shardings that were solved for the same problem and cluster, if there are any.
   SearchState(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
-              Spec spec)
+              Spec spec, std::shared_ptr<ShardLibrary> known = nullptr)
       : problem(problem), cluster(cluster), options(options), spec(std::move(spec)),
-        shardings(problem, cluster, options), facts(shardings.getFacts()),
-        estimator(shardings, problem, facts) {}
+        library(known ? std::move(known)
+                      : std::make_shared<ShardLibrary>(problem, cluster, options)),
+        shardings(*library), facts(shardings.getFacts()), estimator(shardings, problem, facts) {}
   SearchState(const SearchState &) = delete;
 
   const Problem &problem;
   const Cluster &cluster;
   const SearchOptions &options;
   const Spec spec;
-  ShardLibrary shardings;
+  const std::shared_ptr<ShardLibrary> library;
+  ShardLibrary &shardings; ///< of the library
   const ProblemFacts &facts;
   Estimator estimator;
 
@@ -47,6 +50,9 @@ struct SearchState {
   int64_t estimates = 0; ///< plans estimated, or found not to be worth it
   /// Whether degrees fit with 1F1B, as far as is known.
   std::map<std::pair<Degrees, ShardVariant>, bool> mayFit;
+  /// By mesh and schedule: the candidate with the smallest microbatch. Filled when asked for.
+  std::map<Degrees, Degrees> smallest;
+  std::map<Degrees, bool> outOfReach; ///< of these (isOutOfReach), as far as is known
 
   bool trains() const;
   /// Whether states may be offloaded: plans that are pinned in full have them on the devices.
@@ -62,6 +68,8 @@ struct SearchState {
 
   Estimator::Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
                               const EstimateOptions &asked, Estimate &estimated);
+  /// Whether they may fit, with all blocks recomputed alike (Estimator::mayFit).
+  bool mayFitAtLeast(const Degrees &degrees, const ShardVariant &variant, double share);
   void keep(Estimate estimate);
 };
 
@@ -85,9 +93,12 @@ double beatsBest(const SearchState &state);
 
 /// Seconds a byte at which all of a rank's memory costs as much as a step takes.
 double evenPrice(const SearchState &state);
-/// As fast as can be; with sequence parallelism and whatever else holds less for
-/// next to no time; and with no more copies than are worth their memory.
+/// One as fast as can be. One with sequence parallelism, and whatever else holds less for next to
+/// no time. One with no more copies than are worth their memory.
 std::vector<ShardVariant> plainVariants(const SearchState &state);
+std::vector<ShardVariant> plainVariants(std::optional<bool> sp, double evenPrice);
+/// How many times the even price a byte costs at most: what holds least wins.
+inline constexpr double kDearest = 40000;
 /// Shardings that trade time for memory: a byte held costs ever more.
 std::vector<ShardVariant> smallVariants(const SearchState &state);
 

@@ -41,7 +41,7 @@ std::unique_ptr<UnitCosts> ShardCosts::makeUnitCosts(Recompute recompute,
   };
   if (recompute == Recompute::None)
     return of(execution);
-  RankExecution again(problem, facts, plan, model, workspace);
+  RankExecution again = execution;
   addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute),
                    model.getCluster().software);
   return of(again);

@@ -7,8 +7,8 @@
 //   shardings solved for speed     states offloaded
 //   shardings that hold less       states offloaded
 //
-// The first is followed by a look at the plans that hold least: where all of them are far short of
-// memory, the other rounds are left out (isOutOfReach).
+// Before them comes a look at the plans that hold least. Where all of them are far short of memory,
+// the rounds are left out (isOutOfReach).
 //
 // Each strategy is a function on the state, in a file of its own that says what it tries. What one
 // has found bounds what the next ones try. SearchOptions::without leaves strategies out, for
@@ -59,6 +59,9 @@ SearchOutcome runStrategies(SearchState &state);
 /// What comes closest to fitting, for the report and for pinned plans, by what it is short of.
 void searchClosest(SearchState &state);
 
+/// Whether a candidate is so short of memory, with all that saves it, that no plan of its mesh and
+/// schedule can fit. Neither another sharding nor another microbatch helps then.
+bool isOutOfReach(SearchState &state, const Degrees &candidate, Offload offload);
 /// Whether even the plan that holds least, with all that saves memory, is so short of it that no
 /// other can fit. True: `found` is what searchClosest finds.
 bool isOutOfReach(SearchState &state);

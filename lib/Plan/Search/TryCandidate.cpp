@@ -60,9 +60,9 @@ private:
   void trySharding(const ShardVariant &variant, Shardings &tried);
   void take(Outcome outcome, Shardings &tried) const;
   bool tryRecomputation(Degrees degrees, size_t &recompute);
-  /// Shardings are solved without knowing of cuts. Where stages differ, what devices of a
-  /// slower type receive may be what a step takes longest for, and sequence parallelism,
-  /// or holding less, leaves less of it to each.
+  /// Shardings are solved without knowing of cuts. Where stages differ, what devices of a slower
+  /// type receive may be what a step takes longest for. Sequence parallelism, or holding less,
+  /// leaves less of it to each.
   bool mayReceiveLess(const Degrees &degrees) const {
     return !state.cluster.others.empty() && degrees.pp > 1;
   }

@@ -2,10 +2,10 @@
 // recomputation as makes the candidate fit.
 //
 // Recomputation only ever costs time: as few blocks as memory asks for are recomputed
-// (StagePrices.h), what attention keeps before whole blocks. ZeRO is not like that (what it
-// exchanges each microbatch may hide behind computation), so all levels are tried, and groups of
-// ranks within which it stores: smaller ones exchange over faster links and hold more, so that
-// what a large one recomputes is the least that a smaller one has to.
+// (StagePrices.h), what attention keeps before whole blocks. ZeRO is not like that, as what it
+// exchanges each microbatch may hide behind computation. So all levels are tried, and groups of
+// ranks within which it stores. Smaller groups exchange over faster links and hold more. So they
+// recompute no less than a large one.
 #pragma once
 
 #include "SearchState.h"

@@ -61,10 +61,9 @@ void Derivation::start(const OpSharding &choice) {
     tie(op.results[i], sharding::resultSharding(op.rule, choice, i));
 }
 
-/// The forward value whose gradient this is: what is known of it, or a tensor
-/// of the forward op that has its shape (a gradient that passes through an
-/// addition belongs to several). Gradients made here belong to operands, those
-/// from outside to results.
+/// The forward value whose gradient this is: what is known of it, or a tensor of the forward op
+/// that has its shape. (A gradient that passes through an addition belongs to several.) Gradients
+/// made here belong to operands, those from outside to results.
 int Derivation::forwardOf(size_t value, bool isMade) const {
   const Op &forward = problem.ops[bundle.ops[0]];
   const std::vector<ValueId> &candidates = isMade ? forward.operands : forward.results;

@@ -29,9 +29,8 @@ static OpSharding sumSharding(const Op &op, const TensorSharding &layout) {
   return result;
 }
 
-/// A sum is made in its value's layout, unless all terms are alike and nothing
-/// but the value's own bundle reads it: then it stays as they are and is brought
-/// there by its readers.
+/// A sum is made in its value's layout, unless all terms are alike and nothing but the value's own
+/// bundle reads it. Then it stays as they are and is brought there by its readers.
 void ShardingSolver::assembleSum(OpId id, const std::vector<int> &chosen, Plan &plan) {
   const Op &op = problem.ops[id];
   ValueId total = op.results[0], of = facts.gradientOf[total];

@@ -24,8 +24,8 @@ struct Prefix {
 
 } // namespace
 
-/// The last of the ends [first, last], looked at from near `guess`, for which it holds; it
-/// holds for none after one for which it doesn't. first - 1: there is none.
+/// The last of the ends [first, last] for which it holds, looked at from near `guess`. It holds for
+/// none after one for which it doesn't. first - 1: there is none.
 template <typename Holds> static int lastThat(int first, int last, int guess, Holds holds) {
   if (first > last)
     return first - 1;

@@ -55,7 +55,7 @@ private:
 
   CollectiveSpec spec;
   std::string name;
-  Group group;
+  RankGroup group;
   std::vector<Transfer> transfers;
 };
 

@@ -24,7 +24,7 @@ private:
 class CpuDevice : public Device {
 public:
   CpuDevice(Communicator &communicator, const DeviceOptions &options, CodeObject code,
-            CollectiveMoment moment, Profile *profile)
+            CollectiveMoment moment, RankProfile *profile)
       : communicator(communicator), progress(communicator), team(options.threads, options.cpus),
         code(std::move(code)), moment(moment), profile(profile) {}
 
@@ -144,7 +144,7 @@ private:
   ThreadTeam team;
   CodeObject code;
   CollectiveMoment moment;
-  Profile *profile; ///< null: nothing is noted
+  RankProfile *profile; ///< null: nothing is noted
 };
 
 class CpuPlatform : public Platform {

@@ -82,9 +82,9 @@ public:
     QueueProfile *profile = queue.profile();
     if (!profile)
       return run(addresses);
-    int64_t begin = Profile::now();
+    int64_t begin = RankProfile::now();
     Status status = run(addresses);
-    profile->add(profiled, begin, Profile::now());
+    profile->add(profiled, begin, RankProfile::now());
     return status;
   }
   /// Its number in the rank's profile.

@@ -15,7 +15,7 @@ class CudaDevice : public Device {
 public:
   CudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<KernelModule> kernels,
              Communicator &communicator, std::shared_ptr<LedgerBook> ledgers, Libraries &libraries,
-             Profile *profile)
+             RankProfile *profile)
       : gpu(std::move(gpu)), kernels(std::move(kernels)), rank(communicator.rank()),
         ledgers(std::move(ledgers)), progress(communicator, *this->ledgers, libraries.nccl),
         products(libraries.cublasLt), networks(libraries.cudnn), staging(*this->gpu, progress),
@@ -132,7 +132,7 @@ private:
   Products products;
   Networks networks;
   Staging staging;
-  Profile *profile;                                          ///< null: nothing is noted
+  RankProfile *profile;                                      ///< null: nothing is noted
   std::map<CudaQueue *, std::unique_ptr<QueueTimer>> timers; ///< where it is noted
 };
 

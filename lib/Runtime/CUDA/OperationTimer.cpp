@@ -45,12 +45,12 @@ Result<std::unique_ptr<QueueTimer>> QueueTimer::create(CudaQueue &queue, QueuePr
 Status QueueTimer::setAnchor() {
   int64_t nearest = std::numeric_limits<int64_t>::max();
   for (int attempt = 0; attempt < kAnchorAttempts && nearest > kNearNanoseconds; ++attempt) {
-    const int64_t before = Profile::now();
+    const int64_t before = RankProfile::now();
     Result<CUevent> event = record();
     if (!event)
       return event.status();
     DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuEventSynchronize, *event));
-    const int64_t apart = Profile::now() - before;
+    const int64_t apart = RankProfile::now() - before;
     const bool isNearest = apart < nearest;
     CUevent other = isNearest ? std::exchange(anchor, *event) : *event;
     if (other)

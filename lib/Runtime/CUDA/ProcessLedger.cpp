@@ -145,7 +145,7 @@ std::string ProcessLedgerBook::takeNews(bool isEnd) {
 
 Result<std::vector<std::string>> ProcessLedgerBook::gather(const std::vector<int> &members,
                                                            std::string own) {
-  Group group = queue->group(members);
+  RankGroup group = queue->group(members);
   auto length = static_cast<int64_t>(own.size());
   std::vector<int64_t> lengths(members.size());
   Transfer sizes{

@@ -15,8 +15,8 @@ namespace {
 constexpr uint64_t kMostBuffered = uint64_t(1) << 20;
 constexpr uint64_t kMostManifest = uint64_t(1) << 30;
 
-/// Reads a file through a buffer: its pages are never mapped, so that a resumed run needs no more
-/// memory than another, and a file that is cut meanwhile is an error like any other.
+/// Reads a file through a buffer. Its pages are never mapped, so that a resumed run needs no more
+/// memory than another. A file that is cut meanwhile is an error like any other.
 class WindowedFile {
 public:
   static Result<WindowedFile> open(const std::string &path, uint64_t window) {

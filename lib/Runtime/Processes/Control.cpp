@@ -51,26 +51,26 @@ asio::awaitable<void> ProcessWorld::Impl::follow(int peer) {
   ended(peer);
 }
 
-void ProcessWorld::Impl::handle(int peer, Kind kind, const std::string &text) {
+void ProcessWorld::Impl::handle(int peer, FrameKind kind, const std::string &text) {
   {
     std::lock_guard lock(mutex);
     controls[peer].silentBeats = 0;
   }
   switch (kind) {
-  case Kind::Table:
+  case FrameKind::Table:
     readTable(text);
     asio::co_spawn(io, beat(), asio::detached);
     break;
-  case Kind::Alive:
+  case FrameKind::Alive:
     hearAlive(peer, text);
     break;
-  case Kind::TimedOut:
+  case FrameKind::TimedOut:
     hearTimedOut(text);
     break;
-  case Kind::Abort:
+  case FrameKind::Abort:
     end({ExitCode::RankLost, text}, text);
     break;
-  case Kind::Done: {
+  case FrameKind::Done: {
     std::lock_guard lock(mutex);
     controls[peer].isDone = true;
   } break;
@@ -104,7 +104,7 @@ void ProcessWorld::Impl::end(const Status &reason, const std::string &told) {
     why = reason;
     // Before a caller can see the end and close the connections: the others would never be told.
     for (const auto &[peer, control] : controls)
-      enqueue(peer, Kind::Abort, told);
+      enqueue(peer, FrameKind::Abort, told);
     aborted.store(true, std::memory_order_release);
     for (Waiter *waiter : waiters)
       waiter->io.stop();
@@ -121,12 +121,12 @@ Status ProcessWorld::Impl::check() const {
   return isAborted() ? Status(ExitCode::RankLost, reason().message()) : Status::ok();
 }
 
-void ProcessWorld::Impl::post(int peer, Kind kind, const std::string &text) {
+void ProcessWorld::Impl::post(int peer, FrameKind kind, const std::string &text) {
   std::lock_guard lock(mutex);
   enqueue(peer, kind, text);
 }
 
-void ProcessWorld::Impl::enqueue(int peer, Kind kind, const std::string &text) {
+void ProcessWorld::Impl::enqueue(int peer, FrameKind kind, const std::string &text) {
   FrameHead head{kind, static_cast<uint32_t>(text.size())};
   std::string frame(reinterpret_cast<const char *>(&head), sizeof(head));
   frame += text;
@@ -167,7 +167,7 @@ Status ProcessWorld::Impl::close(const Status &status) {
     abort(status);
   bool leads = launch.rank == 0;
   if (!leads && !isAborted())
-    post(0, Kind::Done, "");
+    post(0, FrameKind::Done, "");
   auto allDone = [&] {
     return isAborted() ||
            std::ranges::all_of(controls, [](const auto &entry) { return entry.second.isDone; });
@@ -177,7 +177,7 @@ Status ProcessWorld::Impl::close(const Status &status) {
            "rank " + std::to_string(launch.rank) + " waited at the end of the run for the others"});
   if (leads && !isAborted())
     for (int peer = 1; peer < launch.worldSize; ++peer)
-      post(peer, Kind::Done, "");
+      post(peer, FrameKind::Done, "");
   waitUntilSent();
   return status.isOk() ? reason() : status;
 }

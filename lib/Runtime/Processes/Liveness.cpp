@@ -75,7 +75,7 @@ asio::awaitable<void> ProcessWorld::Impl::beat() {
                                      " was lost: its process has not answered for " +
                                      std::to_string(kMostSilentBeats) + " s"});
     for (int peer : peers)
-      post(peer, Kind::Alive, bytesOf(own));
+      post(peer, FrameKind::Alive, bytesOf(own));
   }
 }
 
@@ -88,7 +88,7 @@ Status ProcessWorld::Impl::timedOut(const Status &status, std::optional<int> mis
   if (launch.rank == 0)
     asio::co_spawn(io, blame(missing, status.message()), asio::detached);
   else
-    post(0, Kind::TimedOut, bytesOf(missing.value_or(kNoRank)) + status.message());
+    post(0, FrameKind::TimedOut, bytesOf(missing.value_or(kNoRank)) + status.message());
   waitFor(kBlameLimit, [&] { return isAborted(); });
   abort(status);
   return check();

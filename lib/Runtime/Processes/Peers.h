@@ -61,9 +61,9 @@ public:
   void detach(Waiter &waiter);
 
 private:
-  enum class Kind : uint32_t { Table, Abort, Done, Alive, TimedOut };
+  enum class FrameKind : uint32_t { Table, Abort, Done, Alive, TimedOut };
   struct FrameHead {
-    Kind kind;
+    FrameKind kind;
     uint32_t bytes;
   };
   /// A rank that this one has a control connection to.
@@ -89,10 +89,10 @@ private:
 
   // Control.cpp
   asio::awaitable<void> follow(int peer);
-  void handle(int peer, Kind kind, const std::string &text);
+  void handle(int peer, FrameKind kind, const std::string &text);
   void ended(int peer);
-  void post(int peer, Kind kind, const std::string &text);
-  void enqueue(int peer, Kind kind, const std::string &text); ///< the same under the mutex
+  void post(int peer, FrameKind kind, const std::string &text);
+  void enqueue(int peer, FrameKind kind, const std::string &text); ///< the same under the mutex
   void write(int peer);
   /// Keeps the first reason, wakes all who wait, and tells the other ranks.
   void end(const Status &reason, const std::string &told);

@@ -78,14 +78,14 @@ public:
     return std::make_unique<ProcessCommunicator>(world, name);
   }
 
-  Group group(const std::vector<int> &ranks) override {
-    Group group;
+  RankGroup group(const std::vector<int> &ranks) override {
+    RankGroup group;
     group.ranks = ranks;
     group.position = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
     return group;
   }
 
-  Status allReduce(const Group &group, Reduction kind, DType dtype,
+  Status allReduce(const RankGroup &group, Reduction kind, DType dtype,
                    std::span<const Transfer> buffers) override {
     begin("all_reduce", dtype, static_cast<int>(kind), -1, -1, buffers);
     std::vector<Run> sources, targets;
@@ -99,7 +99,7 @@ public:
     return reduceInParts(group, kind, dtype, sources, targets);
   }
 
-  Status allGather(const Group &group, DType dtype, std::span<const Transfer> buffers,
+  Status allGather(const RankGroup &group, DType dtype, std::span<const Transfer> buffers,
                    int dim) override {
     begin("all_gather", dtype, 0, dim, -1, buffers);
     std::vector<GatheredBuffer> gathered;
@@ -124,7 +124,7 @@ public:
     return Status::ok();
   }
 
-  Status reduceScatter(const Group &group, Reduction kind, DType dtype,
+  Status reduceScatter(const RankGroup &group, Reduction kind, DType dtype,
                        std::span<const Transfer> buffers, int dim) override {
     begin("reduce_scatter", dtype, static_cast<int>(kind), dim, -1, buffers);
     std::vector<ScatteredBuffer> scattered;
@@ -143,7 +143,7 @@ public:
     return status;
   }
 
-  Status allToAll(const Group &group, DType dtype, const Transfer &buffer, int splitDim,
+  Status allToAll(const RankGroup &group, DType dtype, const Transfer &buffer, int splitDim,
                   int concatDim) override {
     begin("all_to_all", dtype, 0, splitDim, concatDim, {&buffer, 1});
     Dims part = buffer.shape, whole;
@@ -177,7 +177,7 @@ public:
     return Status::ok();
   }
 
-  Status permute(const Group &group, DType dtype, const Transfer &buffer,
+  Status permute(const RankGroup &group, DType dtype, const Transfer &buffer,
                  std::span<const int64_t> sources) override {
     begin("permute", dtype, 0, -1, -1, {&buffer, 1});
     auto bytes = static_cast<uint64_t>(product(buffer.shape) * sizeOf(dtype));
@@ -199,7 +199,7 @@ public:
     return status;
   }
 
-  Status broadcast(const Group &group, char *data, uint64_t bytes, int root) override {
+  Status broadcast(const RankGroup &group, char *data, uint64_t bytes, int root) override {
     Transfer buffer{data, data, {static_cast<int64_t>(bytes)}};
     begin("broadcast", DType::U8, root, -1, -1, {&buffer, 1});
     std::vector<Exchange::Outgoing> outgoing;
@@ -212,7 +212,7 @@ public:
     return collectives.run(call, outgoing, incoming);
   }
 
-  Status barrier(const Group &group) override {
+  Status barrier(const RankGroup &group) override {
     begin("barrier", DType::U8, 0, -1, -1, {});
     std::vector<Exchange::Outgoing> outgoing;
     std::vector<Exchange::Incoming> incoming;
@@ -269,7 +269,7 @@ private:
   }
 
   /// Memory for what the others send to be reduced, by position.
-  std::vector<char *> stagingFor(const Group &group, int64_t bytes) {
+  std::vector<char *> stagingFor(const RankGroup &group, int64_t bytes) {
     staging.resize(std::max(staging.size(), static_cast<size_t>(group.size() * bytes)));
     std::vector<char *> places;
     for (int peer = 0; peer < group.size(); ++peer)
@@ -278,7 +278,7 @@ private:
   }
 
   /// Reduces [begin, end) of this rank's sources with what the others sent, into the targets.
-  void reduce(const Group &group, Reduction kind, DType dtype, const std::vector<Run> &sources,
+  void reduce(const RankGroup &group, Reduction kind, DType dtype, const std::vector<Run> &sources,
               const std::vector<Run> &targets, const Range &range,
               const std::vector<char *> &theirs) {
     int64_t size = sizeOf(dtype), done = 0;
@@ -294,7 +294,7 @@ private:
     }
   }
 
-  Status reduceAtOnce(const Group &group, Reduction kind, DType dtype,
+  Status reduceAtOnce(const RankGroup &group, Reduction kind, DType dtype,
                       const std::vector<Run> &sources, const std::vector<Run> &targets) {
     int64_t bytes = totalBytes(sources);
     std::vector<char *> theirs = stagingFor(group, bytes);
@@ -312,7 +312,7 @@ private:
   }
 
   /// While the sources of one piece are on their way, so are the sums of the piece before.
-  Status reduceInParts(const Group &group, Reduction kind, DType dtype,
+  Status reduceInParts(const RankGroup &group, Reduction kind, DType dtype,
                        const std::vector<Run> &sources, const std::vector<Run> &targets) {
     int64_t size = sizeOf(dtype), elements = kPieceBytes / size;
     int64_t total = totalBytes(sources) / size, longest = 0;
@@ -352,7 +352,7 @@ private:
   }
 
   /// Every rank gets its own part from all, in pieces. A result may take its source's place.
-  Status reduceOwnParts(const Group &group, Reduction kind, DType dtype,
+  Status reduceOwnParts(const RankGroup &group, Reduction kind, DType dtype,
                         const std::vector<std::vector<Run>> &parts,
                         const std::vector<Run> &results) {
     int64_t size = sizeOf(dtype), elements = kPieceBytes / size;

@@ -226,7 +226,7 @@ void ProcessWorld::Impl::sendTable() {
     table += std::to_string(peer) + " " + endpoint.address().to_string() + " " +
              std::to_string(endpoint.port()) + "\n";
   for (int peer = 1; peer < launch.worldSize; ++peer)
-    post(peer, Kind::Table, table);
+    post(peer, FrameKind::Table, table);
   asio::co_spawn(io, beat(), asio::detached);
 }
 

@@ -47,7 +47,7 @@ std::vector<SendBlock> asSent(std::span<const Run> runs) {
 
 /// The own part goes first to where it belongs: the others may arrive where it lies.
 GatheredBuffer::GatheredBuffer(const Transfer &buffer, int64_t elementBytes, int dim,
-                               const Group &group)
+                               const RankGroup &group)
     : buffer(buffer), elementBytes(elementBytes), dim(dim), size(group.size()),
       position(group.position),
       partBytes(static_cast<uint64_t>(product(buffer.shape) * elementBytes)),
@@ -83,7 +83,7 @@ void GatheredBuffer::finish() {
 }
 
 ScatteredBuffer::ScatteredBuffer(const Transfer &buffer, int64_t elementBytes, int dim,
-                                 const Group &group)
+                                 const RankGroup &group)
     : buffer(buffer), position(group.position),
       partBytes(product(buffer.shape) * elementBytes / group.size()),
       isContiguous(isOneRun(buffer.shape, dim)) {

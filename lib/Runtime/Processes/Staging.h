@@ -26,7 +26,7 @@ std::vector<SendBlock> asSent(std::span<const Run> runs);
 /// One buffer of an all-gather. Blocks point into the object, which may move but not be copied.
 class GatheredBuffer {
 public:
-  GatheredBuffer(const Transfer &buffer, int64_t elementBytes, int dim, const Group &group);
+  GatheredBuffer(const Transfer &buffer, int64_t elementBytes, int dim, const RankGroup &group);
   GatheredBuffer(GatheredBuffer &&) = default;
 
   /// What this rank sends to each other one.
@@ -48,7 +48,7 @@ private:
 /// One buffer of a reduce-scatter.
 class ScatteredBuffer {
 public:
-  ScatteredBuffer(const Transfer &buffer, int64_t elementBytes, int dim, const Group &group);
+  ScatteredBuffer(const Transfer &buffer, int64_t elementBytes, int dim, const RankGroup &group);
   ScatteredBuffer(ScatteredBuffer &&) = default;
 
   /// The part of the source that is for a position.

@@ -5,11 +5,11 @@
 
 namespace dtc::schedule {
 
-/// Interleaved 1F1B (Narayanan et al., Efficient Large-Scale Language Model
-/// Training on GPU Clusters Using Megatron-LM, SC 2021, section 2.2; the order is
-/// that of Megatron-LM's forward_backward_pipelining_with_interleaving): groups
-/// of P microbatches pass chunk after chunk, so that the bubble is a C-th of
-/// 1F1B's. The groups are why microbatches must be a multiple of ranks.
+/// Interleaved 1F1B: groups of P microbatches pass chunk after chunk, so that the bubble is a C-th
+/// of 1F1B's (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
+/// Megatron-LM, SC 2021, section 2.2). The order is that of Megatron-LM's
+/// forward_backward_pipelining_with_interleaving. The groups are why microbatches must be a
+/// multiple of ranks.
 static CallList calls(const ScheduleShape &shape, int64_t rank) {
   int64_t ranks = shape.ranks, chunks = shape.chunks;
   int64_t total = shape.microbatches * chunks;

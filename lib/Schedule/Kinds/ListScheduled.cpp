@@ -32,7 +32,7 @@ static std::optional<Pass> nextPass(const std::vector<Progress> &ranks, size_t r
 }
 
 /// List scheduling with three passes that take equally long, as Qi et al. search schedules (Zero
-/// Bubble Pipeline Parallelism, ICLR 2024, section 3.1): at each tick every rank makes the most
+/// Bubble Pipeline Parallelism, ICLR 2024, section 3.1). At each tick every rank makes the most
 /// urgent call that is ready. A rank keeps at most 2 P - 1 microbatches, the fewest with which the
 /// first rank has work until its first gradients arrive.
 static CallList calls(const ScheduleShape &shape, int64_t rank) {

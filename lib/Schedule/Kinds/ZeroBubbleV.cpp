@@ -32,10 +32,11 @@ private:
 } // namespace
 
 /// ZB-V (Qi et al., Zero Bubble Pipeline Parallelism, ICLR 2024, section 6). Rank r of P holds the
-/// stages r and 2P - 1 - r. It fills with 2 (P - r) - 1 forward passes of the first, r of both in
-/// turn, and P - r of the second, each followed by its backward pass. Then both take turns until
-/// all forward passes are made. Gradients of weights that are left fill the end. Where the passes
-/// take equally long, no rank waits, and each keeps the 2 P chunks that 1F1B's first rank does.
+/// stages r and 2P - 1 - r. It fills with 2 (P - r) - 1 forward passes of the first and r of both
+/// in turn. Then come P - r of the second, each followed by its backward pass. Then both take turns
+/// until all forward passes are made. Gradients of weights that are left fill the end. Where the
+/// passes take equally long, no rank waits, and each keeps the 2 P chunks that 1F1B's first rank
+/// does.
 static CallList calls(const ScheduleShape &shape, int64_t rank) {
   const int64_t after = shape.ranks - rank;
   // A shorter step is the beginning of one that fills the pipeline.

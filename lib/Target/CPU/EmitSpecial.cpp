@@ -10,7 +10,7 @@ using namespace kernels;
 using graph::ReduceKind;
 using graph::shapeOf;
 
-/// Table rows [begin, end) belong to this call: it sets them to zero or to the other terms of a
+/// Table rows [begin, end) belong to this call. It sets them to zero or to the other terms of a
 /// sum, then looks through all indices for those that fall among them. The order of additions is
 /// that of the indices. Each row is what the sum is added to, or zero.
 void LoopEmitter::initializeScatter(const SpecialResult &special, graph::ScatterAddOp op,

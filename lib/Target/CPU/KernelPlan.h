@@ -16,9 +16,9 @@
 //   scan       one cumsum or top_k; the other dimensions' elements.
 //   pool       one max_pool_grad; planes.
 //
-// Extents of loops start as one number each and are split where index
-// arithmetic would need a division: planning emits the kernel, looks where
-// divisions occurred, splits there and emits again.
+// Extents of loops start as one number each and are split where index arithmetic would need a
+// division. Planning emits the kernel, looks where divisions occurred, splits there and emits
+// again.
 #pragma once
 
 #include "dtc/Kernels/KernelBody.h"

@@ -78,7 +78,7 @@ void expectOk(const std::vector<Status> &statuses) {
     EXPECT_TRUE(status.isOk()) << status.message();
 }
 
-Group everyone(Communicator &communicator) {
+RankGroup everyone(Communicator &communicator) {
   std::vector<int> ranks(communicator.worldSize());
   std::iota(ranks.begin(), ranks.end(), 0);
   return communicator.group(ranks);
@@ -185,7 +185,7 @@ TEST_P(CommunicatorTest, GroupsOfAMesh) {
         std::pair(AxisList{1}, std::vector<float>{1, 1, 5, 5})}) {
     std::vector<float> result(4);
     expectOk(onRanks(4, [&, axes = axes](Communicator &c) {
-      Group group = c.group(kMesh.group(c.rank(), axes));
+      RankGroup group = c.group(kMesh.group(c.rank(), axes));
       std::vector<float> value = {static_cast<float>(c.rank())};
       Transfer buffer = transfer(value, value, {1});
       Status status = c.allReduce(group, Reduction::Sum, DType::F32, {&buffer, 1});
@@ -200,7 +200,7 @@ TEST_P(CommunicatorTest, GroupOrderFollowsTheAxes) {
   // Over (tp, dp) rank 1 = (dp 0, tp 1) has position 2.
   std::vector<std::vector<float>> gathered(4, std::vector<float>(4));
   expectOk(onRanks(4, [&](Communicator &c) {
-    Group group = c.group(kMesh.group(c.rank(), {1, 0}));
+    RankGroup group = c.group(kMesh.group(c.rank(), {1, 0}));
     std::vector<float> value = {static_cast<float>(c.rank())};
     Transfer buffer = transfer(value, gathered[c.rank()], {1});
     return c.allGather(group, DType::F32, {&buffer, 1}, 0);
@@ -366,7 +366,7 @@ TEST_P(CommunicatorTest, TimeoutNamesRankAndWait) {
         std::vector<float> value = {1};
         Transfer buffer = transfer(value, value, {1});
         c.setPurpose("gradients");
-        const Group group = everyone(c);
+        const RankGroup group = everyone(c);
         bothCall.arrive_and_wait();
         Status status = c.allReduce(group, Reduction::Sum, DType::F32, {&buffer, 1});
         ++ended;

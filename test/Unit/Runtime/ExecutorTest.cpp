@@ -1,3 +1,4 @@
+#include "ProgramBuilder.h"
 #include "RunProgram.h"
 
 using namespace dtc::rt;
@@ -19,17 +20,7 @@ fbs::LaunchT launchOf(uint32_t kernel, std::vector<fbs::Ref> args, uint64_t exte
 
 fbs::CollectiveT collectiveOf(fbs::CollectiveKind kind, uint32_t group, uint64_t source,
                               uint64_t target, Dims shape, int dim) {
-  fbs::CollectiveT op;
-  op.kind = kind;
-  op.group = group;
-  op.dtype = fbs::DType::F32;
-  op.dim = dim;
-  auto operand = std::make_unique<fbs::CollectiveOperandT>();
-  operand->source = std::make_unique<fbs::Ref>(stepRef(source));
-  operand->target = std::make_unique<fbs::Ref>(stepRef(target));
-  operand->shape = shape;
-  op.operands.push_back(std::move(operand));
-  return op;
+  return floatCollective(kind, group, stepRef(source), stepRef(target), std::move(shape), dim);
 }
 
 void nothing(int, char *) {}

@@ -11,6 +11,22 @@ struct Issue {
   std::vector<uint32_t> waits = {}, signals = {};
 };
 
+/// One operand of floats.
+inline fbs::CollectiveT floatCollective(fbs::CollectiveKind kind, uint32_t group, fbs::Ref source,
+                                        fbs::Ref target, Dims shape, int dim) {
+  fbs::CollectiveT op;
+  op.kind = kind;
+  op.group = group;
+  op.dtype = fbs::DType::F32;
+  op.dim = dim;
+  auto operand = std::make_unique<fbs::CollectiveOperandT>();
+  operand->source = std::make_unique<fbs::Ref>(source);
+  operand->target = std::make_unique<fbs::Ref>(target);
+  operand->shape = std::move(shape);
+  op.operands.push_back(std::move(operand));
+  return op;
+}
+
 /// Adds to the function that was begun last.
 class ProgramBuilder {
 public:
@@ -92,17 +108,7 @@ public:
   /// One operand of floats.
   void collective(fbs::CollectiveKind kind, uint32_t group, fbs::Ref source, fbs::Ref target,
                   Dims shape, int dim, const Issue &issue = {}) {
-    fbs::CollectiveT op;
-    op.kind = kind;
-    op.group = group;
-    op.dtype = fbs::DType::F32;
-    op.dim = dim;
-    auto operand = std::make_unique<fbs::CollectiveOperandT>();
-    operand->source = std::make_unique<fbs::Ref>(source);
-    operand->target = std::make_unique<fbs::Ref>(target);
-    operand->shape = std::move(shape);
-    op.operands.push_back(std::move(operand));
-    add(std::move(op), issue);
+    add(floatCollective(kind, group, source, target, std::move(shape), dim), issue);
   }
   void call(uint32_t function, uint32_t microbatch = 0, uint32_t slot = 0, uint32_t inbox = 0,
             uint32_t outbox = 0) {

@@ -1,13 +1,13 @@
 // Whole runs of artifacts with several roles, and of states that are divided otherwise
 // than their parameters: the same training as in RunTest, against the same plain loops.
 #include "ProgramBuilder.h"
+#include "SmallTraining.h"
 
 #include "dtc-rt/ArrayFile.h"
 #include "dtc-rt/Run.h"
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <functional>
 #include <sstream>
@@ -24,41 +24,7 @@ using fbs::QueueKind;
 using fbs::Scope;
 
 constexpr uint64_t kArena = 1 << 20, kScratch = 1 << 12;
-constexpr int64_t kSamples = 6, kSteps = 5;
-const Floats kWeight = {0.5f, -1, 2, 0.25f, -0.75f, 1};
-
-Floats valuesOf(int64_t count, float scale) {
-  Floats values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i)
-    values[i] = scale * std::sin(static_cast<float>(i + 1));
-  return values;
-}
-
-/// Losses of y = x w, mean squared error, SGD with rate 0.1 on 4 samples a step.
-std::vector<double> expectedLosses(std::vector<double> &weight) {
-  Floats x = valuesOf(18, 1), target = valuesOf(12, 0.5f);
-  weight.assign(kWeight.begin(), kWeight.end());
-  std::vector<double> losses;
-  for (int64_t step = 0; step < kSteps; ++step) {
-    std::vector<double> gradient(6, 0);
-    double loss = 0;
-    for (int64_t i = 0; i < 4; ++i) {
-      int64_t sample = (step * 4 + i) % kSamples;
-      for (int64_t n = 0; n < 2; ++n) {
-        double y = -target[sample * 2 + n];
-        for (int64_t k = 0; k < 3; ++k)
-          y += x[sample * 3 + k] * weight[k * 2 + n];
-        loss += y * y / 8;
-        for (int64_t k = 0; k < 3; ++k)
-          gradient[k * 2 + n] += 2 * y / 8 * x[sample * 3 + k];
-      }
-    }
-    losses.push_back(loss);
-    for (int64_t i = 0; i < 6; ++i)
-      weight[i] -= 0.1 * gradient[i];
-  }
-  return losses;
-}
+constexpr int64_t kSteps = 5;
 
 Json manifestOf(const std::vector<std::vector<int>> &roles) {
   Json manifest = manifestOfRoles(roles);
@@ -99,12 +65,12 @@ void expectTrains(const Json &manifest, const std::vector<const fbs::ProgramT *>
     members["program/" + std::to_string(role) + ".bin"] = serialized(*programs[role]);
   TemporaryFolder folder;
   writeFile(folder / "model.dtc", artifactOf(manifest, members));
-  writeFile(folder / "data.safetensors",
-            safetensorsOf(
-                {{"x", {{"dtype", "F32"}, {"shape", {kSamples, 3}}, {"data_offsets", {0, 72}}}},
-                 {"target",
-                  {{"dtype", "F32"}, {"shape", {kSamples, 2}}, {"data_offsets", {72, 120}}}}},
-                bytesOf(valuesOf(18, 1)) + bytesOf(valuesOf(12, 0.5f))));
+  writeFile(
+      folder / "data.safetensors",
+      safetensorsOf(
+          {{"x", {{"dtype", "F32"}, {"shape", {kSamples, 3}}, {"data_offsets", {0, 72}}}},
+           {"target", {{"dtype", "F32"}, {"shape", {kSamples, 2}}, {"data_offsets", {72, 120}}}}},
+          bytesOf(sampleValues(18, 1)) + bytesOf(sampleValues(12, 0.5f))));
   RunOptions options;
   options.artifact = folder / "model.dtc";
   options.data = folder / "data.safetensors";
@@ -114,7 +80,7 @@ void expectTrains(const Json &manifest, const std::vector<const fbs::ProgramT *>
   options.steps = kSteps;
   Status status = run(options);
   ASSERT_TRUE(status.isOk()) << status.message();
-  std::vector<double> weight, losses = expectedLosses(weight), found;
+  std::vector<double> weight, losses = expectedLosses(kSteps, weight), found;
   std::istringstream log(readFile(options.log));
   for (std::string line; std::getline(log, line);)
     found.push_back(Json::parse(line)["loss"].get<double>());

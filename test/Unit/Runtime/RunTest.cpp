@@ -1,5 +1,6 @@
 // Whole runs of a hand-made artifact: y = x w, mean squared error, SGD, on two
 // ranks that share the batch, against the same in plain loops.
+#include "SmallTraining.h"
 #include "TestArtifact.h"
 #include "TestGpu.h"
 
@@ -24,8 +25,6 @@ namespace {
 // Arena of a rank: 2 of the 4 samples, x 2x3, w 3x2, y 2x2.
 enum Place : uint64_t { X = 0, W = 64, Y = 128, Target = 192, Loss = 256, DY = 320, DW = 384,
                         Rate = 448, Scratch = 512, Bytes = 1 << 20 };
-
-const std::vector<float> kWeight = {0.5f, -1, 2, 0.25f, -0.75f, 1};
 
 Json manifestOf() {
   Json manifest = emptyManifest({{"dp", 2}});
@@ -91,15 +90,6 @@ fbs::ProgramT programOf(const Json &manifest) {
   return program;
 }
 
-std::vector<float> sampleValues(int64_t count, float scale) {
-  std::vector<float> values(count);
-  for (int64_t i = 0; i < count; ++i)
-    values[i] = scale * std::sin(static_cast<float>(i + 1));
-  return values;
-}
-
-constexpr int64_t kSamples = 6;
-
 std::string dataOf(float scale = 1) {
   return safetensorsOf(
       {{"x", {{"dtype", "F32"}, {"shape", {kSamples, 3}}, {"data_offsets", {0, 72}}}},
@@ -127,32 +117,6 @@ std::string artifactForGpus() {
                     {{"program/0.bin", serialized(program)},
                      {"code/kernels.ptx", readFile(DTC_TEST_DIR "/Unit/Runtime/TestKernels.ptx")},
                      {"weights.safetensors", bytesOf(kWeight)}});
-}
-
-/// What the run must give: losses, and the weight at the end.
-std::vector<double> expectedLosses(int64_t steps, std::vector<double> &weight) {
-  auto x = sampleValues(18, 1), target = sampleValues(12, 0.5f);
-  weight.assign(kWeight.begin(), kWeight.end());
-  std::vector<double> losses;
-  for (int64_t step = 0; step < steps; ++step) {
-    std::vector<double> gradient(6, 0);
-    double loss = 0;
-    for (int64_t i = 0; i < 4; ++i) {
-      int64_t sample = (step * 4 + i) % kSamples; // wraps around
-      for (int64_t n = 0; n < 2; ++n) {
-        double y = -target[sample * 2 + n];
-        for (int64_t k = 0; k < 3; ++k)
-          y += x[sample * 3 + k] * weight[k * 2 + n];
-        loss += y * y / 8;
-        for (int64_t k = 0; k < 3; ++k)
-          gradient[k * 2 + n] += 2 * y / 8 * x[sample * 3 + k];
-      }
-    }
-    losses.push_back(loss);
-    for (int64_t i = 0; i < 6; ++i)
-      weight[i] -= 0.1 * gradient[i];
-  }
-  return losses;
 }
 
 struct Files {

@@ -170,7 +170,7 @@ TEST_F(CheckMessages, TablesThatDoNotFit) {
 
 TEST_F(CheckLocalMessages, AreNotSent) {
   EXPECT_EQ(error(), "");
-  steps(0).insert(steps(0).begin() + 1, {Step::Kind::Send, 0});
+  steps(0).insert(steps(0).begin() + 1, {Step::Action::Send, 0});
   EXPECT_EQ(error(), "not for rank 0 to send: activations of microbatch 0 from stage 0 to 1");
 }
 

@@ -28,10 +28,10 @@ public:
     std::string result = found.error;
     for (const FunctionStep &step : found.steps) {
       result += result.empty() ? "" : ", ";
-      result += step.kind == Step::Kind::Send      ? ">"
-                : step.kind == Step::Kind::Receive ? "<"
-                                                   : functions[step.function].name;
-      if (step.kind != Step::Kind::Call || !functions[step.function].isOnce())
+      result += step.action == Step::Action::Send      ? ">"
+                : step.action == Step::Action::Receive ? "<"
+                                                       : functions[step.function].name;
+      if (step.action != Step::Action::Call || !functions[step.function].isOnce())
         result += " " + std::to_string(step.microbatch);
     }
     return result;
@@ -95,10 +95,10 @@ TEST(FunctionCalls, Boxes) {
   const std::vector<Message> &messages = steps.communication.messages;
   int calls = 0;
   for (const FunctionStep &step : last.steps) {
-    if (step.kind != Step::Kind::Call) {
+    if (step.action != Step::Action::Call) {
       const Message &message = messages[step.message];
-      EXPECT_EQ(step.kind == Step::Kind::Send ? step.outbox : step.inbox,
-                step.kind == Step::Kind::Send ? message.outbox : message.inbox);
+      EXPECT_EQ(step.action == Step::Action::Send ? step.outbox : step.inbox,
+                step.action == Step::Action::Send ? message.outbox : message.inbox);
       continue;
     }
     ++calls;

@@ -16,8 +16,8 @@ std::string text(const Schedule &schedule, const Communication &communication, i
   std::string result;
   for (const Step &step : communication.steps[rank]) {
     result += result.empty() ? "" : " ";
-    if (step.kind != Step::Kind::Call) {
-      result += step.kind == Step::Kind::Send ? ">" : "<";
+    if (step.action != Step::Action::Call) {
+      result += step.action == Step::Action::Send ? ">" : "<";
       continue;
     }
     const Call &call = schedule.calls[rank][step.index];

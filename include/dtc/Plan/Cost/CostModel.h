@@ -14,6 +14,7 @@
 #pragma once
 
 #include "dtc/Plan/Plan/Cluster.h"
+#include "dtc/Simulate/OverlapSlowdown.h"
 
 #include <array>
 #include <memory>
@@ -58,11 +59,7 @@ struct GroupShape {
   bool operator==(const GroupShape &) const = default;
 };
 
-/// How much longer each takes while both run: a kernel of t seconds takes
-/// compute * t as long as communication runs beside it.
-struct OverlapSlowdown {
-  double compute = 1, communication = 1;
-};
+using simulate::OverlapSlowdown;
 
 /// A transfer of b bytes takes latency + b / bandwidth seconds.
 struct PointToPoint {

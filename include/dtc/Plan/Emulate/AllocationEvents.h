@@ -7,7 +7,7 @@
 namespace dtc::plan {
 
 struct AllocationEvent {
-  enum class Kind : uint8_t {
+  enum class Action : uint8_t {
     Allocate,
     Free,
     /// As Free, in a forward pass: a variable of the program may hold it longer.
@@ -15,7 +15,7 @@ struct AllocationEvent {
     /// As Free, but it is the gradient of a parameter and may stay.
     Gradient
   };
-  Kind kind = Kind::Allocate;
+  Action action = Action::Allocate;
   int buffer = 0;
   bool operator==(const AllocationEvent &) const = default;
 };

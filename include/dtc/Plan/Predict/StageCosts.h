@@ -112,13 +112,13 @@ struct Weights {
 
   /// What is there for a whole step on ranks that have one of these units.
   struct Data {
-    enum class Kind : uint8_t {
+    enum class Lifetime : uint8_t {
       Microbatch, ///< inputs, targets and outputs: of each microbatch
       Step,
       Buffer ///< of the model
     };
     std::vector<int> units; ///< ascending
-    Kind kind = Kind::Step;
+    Lifetime lifetime = Lifetime::Step;
     int64_t bytes = 0;
   };
   /// Inputs, targets, scalars and buffers where they are read, and outputs where they are made.

@@ -62,8 +62,10 @@ public:
                    const EstimateOptions &options, Estimate &result, std::string &error);
 
   /// False where these degrees, which have a stage on each rank, need more memory than
-  /// there is, however slow they are. `someBlocks` as in EstimateOptions.
-  bool mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks);
+  /// there is, however slow they are. `someBlocks` as in EstimateOptions. `share`: as if each rank
+  /// had so many times its memory.
+  bool mayFit(const Degrees &degrees, const ShardVariant &variant, bool someBlocks,
+              double share = 1);
 
 private:
   class Pipelines;

@@ -1,6 +1,6 @@
-// What one data-parallel rank's share of a microbatch costs under tensor, expert and
-// context parallelism: solved once for each (tp, ep, cp, samples), whatever the
-// pipeline and the number of data-parallel ranks around it.
+// What one data-parallel rank's share of a microbatch costs under tensor, expert and context
+// parallelism. It is solved once for each (tp, ep, cp, samples), whatever the pipeline and the
+// number of data-parallel ranks around it.
 #pragma once
 
 #include "dtc/Plan/Plan/Fold.h"

@@ -1,12 +1,11 @@
 // What the dynamic program over cuts asks of a stage: its seconds in a step, with
 // as few blocks recomputed as its memory allows.
 //
-// A stage of units 3 to 10 whose rank has room for 20 GB and holds four
-// microbatches at once: kept whole they take 4 x 6 GB, with the first block
-// recomputed 4 x 5.2, with two 4 x 4.4. So units up to the end of the second block
-// are recomputed, and the others keep what they have; of a third one, too, where
-// next to nothing would be left free. (The first blocks are the last of the backward
-// pass: when they are computed again, the others have let go of what they kept.
+// Take a stage of units 3 to 10 whose rank has room for 20 GB and holds four microbatches at once.
+// Kept whole they take 4 x 6 GB, with the first block recomputed 4 x 5.2, with two 4 x 4.4. So
+// units up to the end of the second block are recomputed, and the others keep what they have. A
+// third block is, too, where next to nothing would be left free. (The first blocks are the last of
+// the backward pass: when they are computed again, the others have let go of what they kept.
 // Megatron-LM calls this --recompute-method block.)
 #pragma once
 
@@ -16,7 +15,7 @@
 
 namespace dtc::plan {
 
-/// Share of the memory that recomputation leaves free where it can: predictions are off by a few
+/// Share of the memory that recomputation leaves free where it can. Predictions are off by a few
 /// percent, and a block more costs less than running out of memory.
 constexpr double kSpareMemory = 0.03;
 
@@ -83,7 +82,7 @@ private:
   const StageCosts &costs;
   const Degrees &degrees;
   int units;
-  /// Stages of as many of the repeated units cost the same: by begin, how far from the first of
+  /// Stages of as many of the repeated units cost the same. By begin: how far from the first of
   /// these the stages are that end with the last of them at most.
   std::vector<int> shifts;
   int repeatedEnd;

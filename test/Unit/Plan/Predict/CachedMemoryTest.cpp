@@ -15,7 +15,7 @@ using namespace dtc::plan;
 using namespace dtc::plan::testing;
 using dtc::schedule::Call;
 using dtc::schedule::Pass;
-using Kind = AllocationEvent::Kind;
+using Action = AllocationEvent::Action;
 
 static constexpr int64_t kMiB = 1 << 20, kPlenty = std::numeric_limits<int64_t>::max();
 
@@ -28,9 +28,9 @@ static RankRequests rankOf(int64_t resident, int64_t saved, int64_t scratch, int
   rank.resident = {resident};
   StageAllocations stage;
   stage.bytes = {scratch, saved, gradient};
-  stage.forward = {{Kind::Allocate, 0}, {Kind::Allocate, 1}, {Kind::Free, 0}};
-  stage.inputGrad = {{Kind::Free, 1}};
-  stage.weightGrad = {{Kind::Allocate, 2}, {Kind::Gradient, 2}};
+  stage.forward = {{Action::Allocate, 0}, {Action::Allocate, 1}, {Action::Free, 0}};
+  stage.inputGrad = {{Action::Free, 1}};
+  stage.weightGrad = {{Action::Allocate, 2}, {Action::Gradient, 2}};
   rank.stages = {stage};
   rank.gathered = rank.scattered = {{}};
   return rank;
@@ -68,7 +68,7 @@ TEST(AllocatorReplay, GradientsStayForAStepAMicrobatchOrNotAtAll) {
 TEST(AllocatorReplay, OneMicrobatchsGradientsStayForAStep) {
   RankRequests rank = rankOf(100 * kMiB, 40 * kMiB, 30 * kMiB, 50 * kMiB);
   rank.gradients = GradientLife::Step;
-  rank.stages[0].inputGrad = {{Kind::Free, 1}, {Kind::Allocate, 2}, {Kind::Gradient, 2}};
+  rank.stages[0].inputGrad = {{Action::Free, 1}, {Action::Allocate, 2}, {Action::Gradient, 2}};
   rank.stages[0].weightGrad.clear();
   std::vector<Call> calls;
   for (Pass pass : {Pass::Forward, Pass::InputGrad, Pass::WeightGrad})
@@ -134,37 +134,37 @@ TEST(AllocatorReplay, GathersTwoAtATime) {
 //===-- variables ---------------------------------------------------------===//
 
 /// Three temporaries one after the other, the last ones larger.
-static RankRequests stepsOf(int64_t first, int64_t second, int64_t third, Kind freed) {
+static RankRequests stepsOf(int64_t first, int64_t second, int64_t third, Action freed) {
   RankRequests rank = rankOf(100 * kMiB, 0, 0, 0);
   rank.stages[0].bytes = {first, second, third};
-  rank.stages[0].forward = {{Kind::Allocate, 0}, {freed, 0}, {Kind::Allocate, 1},
-                            {freed, 1},          {Kind::Allocate, 2}, {freed, 2}};
+  rank.stages[0].forward = {{Action::Allocate, 0}, {freed, 0}, {Action::Allocate, 1}, {freed, 1},
+                            {Action::Allocate, 2}, {freed, 2}};
   rank.stages[0].inputGrad.clear();
   rank.stages[0].weightGrad.clear();
   return rank;
 }
 
 TEST(AllocatorReplay, VariablesHoldWhatAForwardPassIsDoneWith) {
-  RankRequests rank = stepsOf(30 * kMiB, 30 * kMiB, 30 * kMiB, Kind::Release);
+  RankRequests rank = stepsOf(30 * kMiB, 30 * kMiB, 30 * kMiB, Action::Release);
   EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 130 * kMiB);
   rank.held = 1;
   EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 160 * kMiB);
   rank.held = 8;
   EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 190 * kMiB) << "until the call returns";
-  rank.stages[0] = stepsOf(30 * kMiB, 30 * kMiB, 30 * kMiB, Kind::Free).stages[0];
+  rank.stages[0] = stepsOf(30 * kMiB, 30 * kMiB, 30 * kMiB, Action::Free).stages[0];
   EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 130 * kMiB) << "what autograd frees is gone";
 }
 
 TEST(AllocatorReplay, AFreeOfTheBackwardPassFindsVariablesGone) {
-  RankRequests rank = stepsOf(30 * kMiB, 30 * kMiB, 30 * kMiB, Kind::Release);
+  RankRequests rank = stepsOf(30 * kMiB, 30 * kMiB, 30 * kMiB, Action::Release);
   rank.held = 8;
-  rank.stages[0].forward[3].kind = Kind::Free; // and the first one with the second
+  rank.stages[0].forward[3].action = Action::Free; // and the first one with the second
   EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 160 * kMiB);
 }
 
 /// A variable more never makes it less, even where what it holds would be in the way.
 TEST(AllocatorReplay, TellsTheLargestPeakOfAllThatMayBeHeld) {
-  RankRequests rank = stepsOf(60 * kMiB, 30 * kMiB, 60 * kMiB, Kind::Release);
+  RankRequests rank = stepsOf(60 * kMiB, 30 * kMiB, 60 * kMiB, Action::Release);
   std::vector<int64_t> peaks;
   for (size_t held = 0; held <= 3; ++held) {
     rank.held = held;
@@ -177,7 +177,7 @@ TEST(AllocatorReplay, TellsTheLargestPeakOfAllThatMayBeHeld) {
 
 /// What variables might hold refuses no program: 170 MiB are enough for one at a time.
 TEST(AllocatorReplay, WhatVariablesHoldDoesNotMakeAProgramFail) {
-  RankRequests rank = stepsOf(30 * kMiB, 30 * kMiB, 30 * kMiB, Kind::Release);
+  RankRequests rank = stepsOf(30 * kMiB, 30 * kMiB, 30 * kMiB, Action::Release);
   rank.held = 8;
   EXPECT_EQ(peakReserved(rank, kOneByOne, 170 * kMiB), 160 * kMiB);
   EXPECT_EQ(peakReserved(rank, kOneByOne, 130 * kMiB), 130 * kMiB);
@@ -224,7 +224,7 @@ static int64_t mostLive(const StageAllocations &stage) {
   int64_t now = 0, most = 0;
   for (const auto *events : {&stage.forward, &stage.inputGrad, &stage.weightGrad})
     for (const AllocationEvent &event : *events) {
-      bool allocates = event.kind == Kind::Allocate;
+      bool allocates = event.action == Action::Allocate;
       owners[event.buffer] += allocates ? 1 : -1;
       EXPECT_EQ(owners[event.buffer], allocates ? 1 : 0) << "buffer " << event.buffer;
       now += (allocates ? 1 : -1) * stage.bytes[event.buffer];
@@ -265,12 +265,13 @@ TEST(StageAllocations, HaveAsMuchAtATimeAsTheExecution) {
       ASSERT_TRUE(sequence.inStep());
       EXPECT_EQ(mostLive(sequence.stage(0, 1, false)), peakBytes(execution)) << name << spec;
       StageAllocations stage = sequence.stage(0, 1, false);
-      auto has = [](const std::vector<AllocationEvent> &events, Kind kind) {
+      auto has = [](const std::vector<AllocationEvent> &events, Action action) {
         return std::any_of(events.begin(), events.end(),
-                           [&](const AllocationEvent &event) { return event.kind == kind; });
+                           [&](const AllocationEvent &event) { return event.action == action; });
       };
-      EXPECT_TRUE(has(stage.forward, Kind::Release) && !has(stage.forward, Kind::Free)) << spec;
-      EXPECT_TRUE(!has(stage.inputGrad, Kind::Release) && has(stage.inputGrad, Kind::Free)) << spec;
+      EXPECT_TRUE(has(stage.forward, Action::Release) && !has(stage.forward, Action::Free)) << spec;
+      EXPECT_TRUE(!has(stage.inputGrad, Action::Release) && has(stage.inputGrad, Action::Free))
+          << spec;
       mostLive(sequence.stage(0, 1, true));
     }
   }

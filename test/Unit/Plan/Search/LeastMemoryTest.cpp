@@ -18,7 +18,7 @@ TEST(LeastMemory, FitsWhereASearchFindsAPlan) {
       options.findClosest = options.adviseOtherwise = false;
       SearchOutcome found = search(problem, on, options);
       bool fits = found && found->predicted.fits();
-      EXPECT_EQ(fitsWithLeastMemory(problem, on, options), fits) << devices << " " << spec;
+      EXPECT_EQ(LeastMemory(problem, on).fits(options), fits) << devices << " " << spec;
       ++(fits ? fitting : lacking);
     }
   EXPECT_GT(fitting, 3);
@@ -33,7 +33,7 @@ TEST(LeastMemory, SearchFindsWhatBarelyFits) {
   Cluster on = cluster("p3");
   auto fitsIn = [&](double bytes) {
     on.device.memoryBytes = bytes;
-    return fitsWithLeastMemory(problem, on, options);
+    return LeastMemory(problem, on).fits(options);
   };
   double lacking = 1e8, enough = on.device.memoryBytes;
   ASSERT_TRUE(fitsIn(enough));
@@ -66,8 +66,8 @@ TEST(LeastMemory, AnswersThatNothingFitsTakeLittleWork) {
        {Case{10, 64, 0, 2000}, Case{3, 512, 0, 2400}, Case{10, 512, 2500, 11000}}) {
     on.device.memoryBytes = each.gigabytes * 1e9;
     SearchOptions options = optionsOf(each.devices);
-    SearchState asked(problem, on, options, openSpec(options));
-    EXPECT_FALSE(fitsWithLeastMemory(asked)) << each.devices;
+    LeastMemory asked(problem, on);
+    EXPECT_FALSE(asked.fits(options)) << each.devices;
     EXPECT_LE(asked.effort(), each.asking) << each.devices;
     SearchState searched(problem, on, options, openSpec(options));
     EXPECT_FALSE(runStrategies(searched)) << each.devices;
