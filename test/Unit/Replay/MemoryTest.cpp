@@ -35,7 +35,7 @@ TEST_F(OneQueue, ReadsWhatWasWritten) {
 TEST_F(OneQueue, NothingLiesThereAtFirst) {
   auto fault = memory.read(0, 8, 1, next(), clock);
   ASSERT_TRUE(fault);
-  EXPECT_EQ(fault->kind, Fault::OtherContent);
+  EXPECT_EQ(fault->cause, Fault::OtherContent);
   EXPECT_EQ(fault->found, 0u);
 }
 
@@ -71,10 +71,10 @@ TEST_F(OneQueue, OperandsAndResultsOfAnInstruction) {
   writes(0, 10, 1);
   Time now = next();
   EXPECT_FALSE(memory.read(0, 10, 1, now, clock));
-  EXPECT_EQ(memory.write(0, 10, 2, now, clock)->kind, Fault::OwnOperand);
-  EXPECT_EQ(memory.write(0, 5, 2, now, clock, true)->kind, Fault::OwnOperand);
+  EXPECT_EQ(memory.write(0, 10, 2, now, clock)->cause, Fault::OwnOperand);
+  EXPECT_EQ(memory.write(0, 5, 2, now, clock, true)->cause, Fault::OwnOperand);
   EXPECT_FALSE(memory.write(0, 10, 2, now, clock, true));
-  EXPECT_EQ(memory.write(5, 15, 3, now, clock, true)->kind, Fault::OwnResult);
+  EXPECT_EQ(memory.write(5, 15, 3, now, clock, true)->cause, Fault::OwnResult);
 }
 
 TEST(Queues, AccessesOfDifferentQueuesNeedAnOrder) {
@@ -83,12 +83,12 @@ TEST(Queues, AccessesOfDifferentQueuesNeedAnOrder) {
   first.ticks[0] = 1;
   EXPECT_FALSE(memory.write(0, 10, 1, {0, 1}, first));
   second.ticks[1] = 1;
-  EXPECT_EQ(memory.read(0, 10, 1, {1, 1}, second)->kind, Fault::UnorderedWrite);
-  EXPECT_EQ(memory.write(0, 10, 2, {1, 1}, second)->kind, Fault::UnorderedWrite);
+  EXPECT_EQ(memory.read(0, 10, 1, {1, 1}, second)->cause, Fault::UnorderedWrite);
+  EXPECT_EQ(memory.write(0, 10, 2, {1, 1}, second)->cause, Fault::UnorderedWrite);
   second.join(first); // waits
   EXPECT_FALSE(memory.read(0, 10, 1, {1, 1}, second));
   first.ticks[0] = 2;
-  EXPECT_EQ(memory.write(0, 10, 2, {0, 2}, first)->kind, Fault::UnorderedRead);
+  EXPECT_EQ(memory.write(0, 10, 2, {0, 2}, first)->cause, Fault::UnorderedRead);
   first.join(second);
   EXPECT_FALSE(memory.write(0, 10, 2, {0, 2}, first));
 }
