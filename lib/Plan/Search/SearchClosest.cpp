@@ -1,6 +1,8 @@
 // What comes closest to fitting: every candidate with all that saves memory.
 #include "Strategies.h"
 
+#include "dtc/Plan/Shard/ContextExchange.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -53,6 +55,9 @@ static Degrees withLeast(const SearchState &state, Degrees degrees, Offload offl
   degrees.zero = state.zeroLevels(degrees).back();
   degrees.recompute = state.recomputations().back();
   degrees.offload = offload;
+  if (degrees.cp > 1 && choosesContextExchange(state) &&
+      whyNoExchange(state.problem, state.facts, ContextExchange::Ring, degrees.cp).empty())
+    degrees.contextExchange = ContextExchange::Ring;
   return degrees;
 }
 

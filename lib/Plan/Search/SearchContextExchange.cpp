@@ -108,10 +108,14 @@ private:
 
 } // namespace
 
+bool choosesContextExchange(const SearchState &state) {
+  return !state.spec.contextExchange && !isPinned(state.spec) &&
+         !state.options.abilities.hasLimits();
+}
+
 void searchContextExchange(SearchState &state, const SearchRound &round) {
-  if (state.spec.contextExchange || isPinned(state.spec) || state.options.abilities.hasLimits())
-    return;
-  ExchangeSearch(state, round).run();
+  if (choosesContextExchange(state))
+    ExchangeSearch(state, round).run();
 }
 
 } // namespace dtc::plan

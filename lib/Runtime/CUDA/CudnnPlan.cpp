@@ -9,7 +9,8 @@ namespace {
 
 constexpr size_t kMostEngines = 128;
 
-/// Whether an engine computes what the program says, and the same bits every time.
+/// Whether an engine computes what the program says, and, as far as its notes tell, the same bits
+/// every time. That attention's backward pass on Hopper adds by atomics, none of them says.
 bool isFaithful(const std::vector<cudnnBackendNumericalNote_t> &notes, cudnnDataType_t type) {
   bool isWide = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_DOUBLE;
   return std::ranges::none_of(notes, [&](cudnnBackendNumericalNote_t note) {
