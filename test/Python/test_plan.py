@@ -158,7 +158,7 @@ def test_where_nothing_fits_there_is_a_plan_error(tmp_path):
 def test_warnings_are_pythons():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        dtc.plan(GPT2, gpus=4, cluster="v100", precision="bf16")
+        dtc.plan(GPT2, gpus=4, cluster="v100", precision="bf16", plan={"dp": 4})
     assert [each.category for each in caught] == [dtc.DtcWarning]
     assert caught[0].filename == __file__
 
