@@ -7,7 +7,7 @@
 
 #include "llvm/ADT/APFloat.h"
 
-#include <cstring>
+#include <bit>
 
 using namespace mlir;
 
@@ -139,7 +139,9 @@ SmallVector<int64_t> HostTensor::intList() const {
 }
 
 /// Bitwise equality, so that -0 and NaN are kept apart from 0 and each other.
-static bool same(double a, double b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+static bool same(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
 
 void HostTensor::compress() {
   if (size() == 0)

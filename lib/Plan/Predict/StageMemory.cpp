@@ -88,14 +88,22 @@ int64_t StageCosts::waitingBytes(const StageRun &run) const {
          (run.kept > run.begin ? recomputed->waitingBytes(run.begin, run.kept) : 0);
 }
 
+bool StageCosts::placesCalls() const {
+  return degrees.pp > 1 && hasPlaces(model.getCluster().software);
+}
+
+int64_t StageCosts::slotBytes(const StageRun &run, bool splits) const {
+  return savedBytes(run) + (splits && placesCalls() ? waitingBytes(run) : 0);
+}
+
 int64_t StageCosts::heldBytes(const StageRun &run, const InFlight &held) const {
-  int64_t slot = savedBytes(run);
-  if (degrees.pp == 1 || !hasPlaces(model.getCluster().software))
+  const int64_t slot = slotBytes(run, held.splits);
+  if (!placesCalls())
     return peakBytes(run) + (held.microbatches - 1) * slot;
   auto own = [&](StageCall call) { return temporaryBytes(call, run); };
   if (!held.splits)
     return held.microbatches * slot + std::max(own(StageCall::Forward), own(StageCall::Backward));
-  return held.microbatches * (slot + waitingBytes(run)) +
+  return held.microbatches * slot +
          std::max({own(StageCall::Forward), own(StageCall::InputGrad), own(StageCall::WeightGrad)});
 }
 

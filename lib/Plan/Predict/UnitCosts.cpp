@@ -28,7 +28,9 @@ static int unitAmong(const std::vector<OpId> &cuts, OpId position) {
 }
 
 int UnitCosts::unitOf(OpId position) const { return unitAmong(cuts, position); }
-int UnitCosts::executedUnitOf(OpId position) const { return unitAmong(executed.cuts, position); }
+int UnitCosts::executedUnitOf(OpId position) const {
+  return executedUnit[std::clamp<OpId>(position, 0, static_cast<OpId>(executedUnit.size()) - 1)];
+}
 
 std::vector<int> UnitCosts::unitsOf(OpId position) const {
   const FoldedUnits &fold = executed.units;
@@ -51,6 +53,8 @@ bool UnitCosts::isAfter(int unit) const {
 bool UnitCosts::build(const Problem &problem, const ProblemFacts &facts,
                       const RankExecution &execution, const sharding::Mesh &mesh,
                       const std::vector<Block> &blocks) {
+  for (OpId position = 0; position < std::max(1, executed.cuts.back()); ++position)
+    executedUnit.push_back(unitAmong(executed.cuts, position));
   findBlocksOfUnits(blocks);
   addSeconds(execution);
   if (!addMemory(problem, facts, execution))

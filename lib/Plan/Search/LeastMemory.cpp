@@ -16,7 +16,7 @@ static std::vector<Degrees> smallest(const std::vector<Degrees> &all) {
     least = std::min(least, degrees.microBatch);
   std::set<Degrees> known;
   std::vector<Degrees> result;
-  for (Degrees degrees : all) {
+  for (const Degrees &degrees : all) {
     if (degrees.microBatch > least)
       continue;
     auto like1F1B = degrees;

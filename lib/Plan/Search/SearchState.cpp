@@ -133,8 +133,11 @@ std::vector<ShardVariant> plainVariants(const SearchState &state) {
 
 std::vector<ShardVariant> smallVariants(const SearchState &state) {
   std::vector<ShardVariant> result;
-  for (double times = 0.01; times < 2 * kDearest; times *= 4)
+  double times = 0.01;
+  while (times < 2 * kDearest) {
     result.push_back({state.spec.sp, times * evenPrice(state)});
+    times *= 4;
+  }
   return result;
 }
 

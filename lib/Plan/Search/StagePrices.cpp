@@ -44,11 +44,13 @@ void StagePrices::price(Stage &entry, const StageRun &run) const {
   double transient = std::max({stage.forwardTransient, stage.backwardTransient,
                                stage.weightGradTransient});
   entry.updateBytes = rank.staticBytes + rank.updateTransient;
-  entry.bytes = rank.staticBytes + transient - double(costs.peakBytes(run) - costs.savedBytes(run));
+  const int64_t slot = costs.savedBytes(run), most = costs.peakBytes(run);
+  entry.bytes = rank.staticBytes + transient - double(most - slot);
   for (bool splits : {false, true}) {
-    int64_t one = costs.heldBytes(run, {1, splits}), two = costs.heldBytes(run, {2, splits});
-    entry.savedWhole[splits] = double(two - one);
-    entry.bytesWhole[splits] = entry.bytes + double(one);
+    const bool isPlaced = costs.placesCalls();
+    entry.savedWhole[splits] = double(isPlaced ? costs.slotBytes(run, splits) : slot);
+    entry.bytesWhole[splits] =
+        entry.bytes + double(isPlaced ? costs.heldBytes(run, {1, splits}) : most);
   }
   entry.secondsWhole = seconds(entry, run);
 }

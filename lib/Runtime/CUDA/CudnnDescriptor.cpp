@@ -43,7 +43,7 @@ Result<int64_t> Descriptor::get(cudnnBackendAttributeName_t name,
   int64_t count = 0;
   DTC_CUDA_TRY(DTC_CUDA_CALL(cudnn, cudnnBackendGetAttribute, descriptor, name,
                              CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(handles.size()),
-                             &count, handles.data()));
+                             &count, static_cast<void *>(handles.data())));
   return std::min(count, static_cast<int64_t>(handles.size()));
 }
 

@@ -46,7 +46,8 @@ asio::awaitable<void> ProcessWorld::Impl::follow(int peer) {
       handle(peer, head.kind, text);
     }
   } catch (const std::system_error &) {
-    // Its end, as below.
+    ended(peer);
+    co_return;
   }
   ended(peer);
 }

@@ -184,7 +184,7 @@ asio::awaitable<void> ProcessWorld::Impl::greet(SharedSocket socket) {
       admit(socket, *claim);
     }
   } catch (const std::system_error &) {
-    // A stranger, or a rank that has ended.
+    co_return; // a stranger, or a rank that has ended
   }
 }
 

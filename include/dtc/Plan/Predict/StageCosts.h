@@ -172,6 +172,10 @@ public:
     auto operator<=>(const InFlight &) const = default;
   };
   int64_t heldBytes(const StageRun &run, const InFlight &held) const;
+  /// What it grows by with each microbatch.
+  int64_t slotBytes(const StageRun &run, bool splits) const;
+  /// Whether each call has places of its own in memory.
+  bool placesCalls() const;
   /// Of a slot alone where the backward pass comes in two calls, and of a call alone.
   int64_t waitingBytes(const StageRun &run) const;
   int64_t temporaryBytes(StageCall call, const StageRun &run) const;

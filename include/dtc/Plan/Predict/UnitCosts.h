@@ -177,6 +177,7 @@ private:
 
   std::vector<OpId> cuts;
   FoldedCuts executed; ///< what was executed; the same, unless it was folded
+  std::vector<int> executedUnit;                     ///< by position
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
   StageTable saved, staticSaved, waiting;
   /// Of what is live in the whole model's execution, what isn't a stage's: of the forward pass
