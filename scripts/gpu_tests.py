@@ -268,7 +268,8 @@ def part_device(machine: Machine, cases: list):
                 yield test["name"], None, " ".join(skip["message"] for skip in test.get("skipped", [])).strip() or "skipped"
             else:
                 why = " ".join(failure["failure"] for failure in test.get("failures", [])) or test["time"]
-                yield test["name"], "failures" not in test, " ".join(why.split())[:1000].replace("|", "/")
+                words = [word[word.index("test/Unit/"):] if "/test/Unit/" in word else word for word in why.split()]
+                yield test["name"], "failures" not in test, " ".join(words)[:1000].replace("|", "/")
 
 
 def part_processes(machine: Machine, cases: list):
