@@ -20,6 +20,12 @@ static RankedTensorType commonView(BlockArgument argument) {
   return view;
 }
 
+/// A result has what the buffer becomes, which keeps the shape that the buffer has now.
+static bool isChanged(func::FuncOp func, graph::RoleAttr buffer) {
+  return llvm::any_of(llvm::seq(func.getNumResults()),
+                      [&](unsigned i) { return graph::getResultRole(func, i) == buffer; });
+}
+
 namespace {
 struct ViewParameters : impl::ViewParametersBase<ViewParameters> {
   using ViewParametersBase::ViewParametersBase;
@@ -32,7 +38,8 @@ struct ViewParameters : impl::ViewParametersBase<ViewParameters> {
     for (BlockArgument argument : func.getArguments()) {
       auto role = graph::getArgRole(func, argument.getArgNumber());
       if (!role || (role.getKind() != graph::RoleKind::Parameter &&
-                    role.getKind() != graph::RoleKind::Buffer))
+                    role.getKind() != graph::RoleKind::Buffer) ||
+          isChanged(func, role))
         continue;
       auto parameter = symbols.lookup<graph::ParameterOp>(role.getName());
       RankedTensorType view = parameter ? commonView(argument) : RankedTensorType();

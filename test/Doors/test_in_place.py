@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -119,3 +120,45 @@ def test_outputs(seed, tmp_path):
     assert ran.returncode == 0, ran.stderr
     (got,) = load_file(tmp_path / "y").values()
     assert torch.allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+class PartsOfBuffer(nn.Module):
+    """Changes a part of a buffer each step, which the loss depends on."""
+
+    def __init__(self, change: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.change = change
+        self.linear = nn.Linear(4, 3)
+        self.register_buffer("state", torch.tensor([1.0, 2.0, 3.0, 4.0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.change(self.state)
+        return self.linear(x) * self.state.sum()
+
+
+@pytest.mark.parametrize("change", [
+    lambda state: state[0].mul_(0.5), lambda state: state[1:3].add_(1.0), lambda state: state.view(2, 2)[0].copy_(state[2:] * 0.5),
+], ids=["select", "slice", "view"])  # fmt: skip
+def test_parts_of_buffers(change, tmp_path):
+    torch.manual_seed(0)
+    module, steps, rate = PartsOfBuffer(change), 4, 0.01
+    x, target = torch.randn(8, 4), torch.randint(0, 3, (8,))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "m.pt2")
+    module.load_state_dict(before)
+    save_file({"x": x, "target": target}, tmp_path / "data.safetensors")
+    optimizer, losses = torch.optim.SGD(module.parameters(), lr=rate), []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(module(x), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    compiled = command("dtc", "compile", tmp_path / "m.pt2", "--devices", 2, "--plan", "dp=2", "--loss", "cross_entropy", "--optimizer",
+                       "sgd", "--lr", rate, "--global-batch", 8, "-o", tmp_path / "m.dtc")
+    assert compiled.returncode == 0, compiled.stderr
+    ran = command("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--steps", steps, "--no-shuffle", "--log",
+                  tmp_path / "log", "--save-weights", tmp_path / "weights.safetensors")
+    assert ran.returncode == 0, ran.stderr
+    assert [json.loads(line)["loss"] for line in (tmp_path / "log").read_text().splitlines()] == pytest.approx(losses, rel=1e-5)
+    assert torch.allclose(load_file(tmp_path / "weights.safetensors")["state"], module.state, rtol=1e-6)
