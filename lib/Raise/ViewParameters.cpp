@@ -37,8 +37,9 @@ struct ViewParameters : impl::ViewParametersBase<ViewParameters> {
       return;
     for (BlockArgument argument : func.getArguments()) {
       auto role = graph::getArgRole(func, argument.getArgNumber());
-      if (!role || (role.getKind() != graph::RoleKind::Parameter &&
-                    role.getKind() != graph::RoleKind::Buffer) ||
+      if (!role ||
+          (role.getKind() != graph::RoleKind::Parameter &&
+           role.getKind() != graph::RoleKind::Buffer) ||
           isChanged(func, role))
         continue;
       auto parameter = symbols.lookup<graph::ParameterOp>(role.getName());

@@ -24,7 +24,7 @@ using graph::shapeOf;
 /// Columns that are read before they are written.
 static constexpr int64_t kColumnsAtOnce = 4;
 /// Indices that a thread reads before it looks at them.
-static constexpr int64_t kIndicesAtOnce = 8;
+static constexpr int64_t kIndicesAtOnce = 4;
 
 Value ThreadEmitter::integer(int64_t value) {
   return evaluator.constant(builder.getI32IntegerAttr(static_cast<int32_t>(value)));
