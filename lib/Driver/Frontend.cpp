@@ -130,6 +130,14 @@ pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Spec &spec
   return slotsFor(options, degrees);
 }
 
+Outcome<Trained> importForTraining(const Request &request, const import::ModelFile &file) {
+  auto imported = importModel(request, file);
+  if (!imported)
+    return imported.code();
+  return buildTraining(request.options, std::move(*imported),
+                       slotsFor(request.options, request.spec));
+}
+
 /// A capacity is of experts that rows look up.
 static std::optional<plan::Error> checkCapacity(const Options &options, ModuleOp module,
                                                 const pipelines::SlotsPipeline &slots) {

@@ -90,6 +90,8 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
 /// built for them (slotsFor).
 Outcome<Trained> buildTraining(const Options &options, Imported imported,
                                const pipelines::SlotsPipeline &slots);
+/// Both phases, with the slots that the SPEC asks for.
+Outcome<Trained> importForTraining(const Request &request, const import::ModelFile &file);
 
 /// What a program that runs needs of experts that rows look up. Plans for other machines take it
 /// that all are chosen equally often, and need none unless a capacity is asked for.

@@ -24,11 +24,7 @@ report::PlanFacts factsOf(const Request &request, const Planned &planned) {
 
 Outcome<Planned> planModel(Environment &env, const Request &request,
                            const import::ModelFile &file) {
-  auto imported = importModel(request, file);
-  if (!imported)
-    return imported.code();
-  auto trained =
-      buildTraining(request.options, std::move(*imported), slotsFor(request.options, request.spec));
+  auto trained = importForTraining(request, file);
   if (!trained)
     return trained.code();
   return makePlan(env, request, file, std::move(*trained));

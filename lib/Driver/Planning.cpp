@@ -321,11 +321,7 @@ static Outcome<Candidate> closeBatch(const Planner &open, Request &closed, const
   if (!found)
     return fail(withCapacity(open, whole, found.error()));
   closed.globalBatch = found->plan.degrees.samples();
-  auto imported = importModel(closed, open.file);
-  if (!imported)
-    return imported.code();
-  auto step =
-      buildTraining(closed.options, std::move(*imported), slotsFor(closed.options, closed.spec));
+  auto step = importForTraining(closed, open.file);
   if (!step)
     return step.code();
   return prepare(open, std::move(*step));

@@ -9,8 +9,8 @@ using namespace mlir;
 
 namespace dtc::kernels {
 
-/// See UpdateBatches.cpp: whole accesses. Pieces of one kernel number their elements in 32 bits.
-static constexpr int64_t kWholeAccess = 8, kMostElements = std::numeric_limits<int32_t>::max();
+/// Pieces of one kernel number their elements in 32 bits.
+static constexpr int64_t kMostElements = std::numeric_limits<int32_t>::max();
 
 /// What pieces of one kernel have in common. It is only looked up, so that addresses decide
 /// nothing.

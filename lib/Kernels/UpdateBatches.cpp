@@ -9,10 +9,6 @@ using namespace mlir;
 
 namespace dtc::kernels {
 
-/// Tensors of a multiple of these are read and written in whole accesses; others element by
-/// element, which shouldn't make all of a batch slow.
-static constexpr int64_t kWholeAccess = 8;
-
 static bool isScalar(Value value) { return elementsOf(value) == 1; }
 
 BatchOperands::BatchOperands(ArrayRef<UpdatePiece> pieces) : pieces(pieces) {

@@ -16,6 +16,10 @@
 
 namespace dtc::kernels {
 
+/// Tensors of a multiple of these are read and written in whole accesses; others element by
+/// element, which shouldn't make all of a batch slow.
+inline constexpr int64_t kWholeAccess = 8;
+
 struct UpdatePiece {
   const Update *update = nullptr;
   mlir::func::FuncOp alone; ///< what it does, in primitive ops

@@ -76,7 +76,7 @@ bool LeastMemory::fits(const SearchOptions &options) {
   if (!spec)
     return false;
   SearchState state(problem, cluster, options, *spec, shardings);
-  shardings = state.library;
+  shardings = state.kept;
   if (!canHoldModel(state))
     return false;
   const std::vector<Degrees> list = smallest(listCandidates(state));

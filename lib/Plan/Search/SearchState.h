@@ -30,17 +30,16 @@ struct SearchState {
   SearchState(const Problem &problem, const Cluster &cluster, const SearchOptions &options,
               Spec spec, std::shared_ptr<ShardLibrary> known = nullptr)
       : problem(problem), cluster(cluster), options(options), spec(std::move(spec)),
-        library(known ? std::move(known)
-                      : std::make_shared<ShardLibrary>(problem, cluster, options)),
-        shardings(*library), facts(shardings.getFacts()), estimator(shardings, problem, facts) {}
+        kept(known ? std::move(known) : std::make_shared<ShardLibrary>(problem, cluster, options)),
+        shardings(*kept), facts(shardings.getFacts()), estimator(shardings, problem, facts) {}
   SearchState(const SearchState &) = delete;
 
   const Problem &problem;
   const Cluster &cluster;
   const SearchOptions &options;
   const Spec spec;
-  const std::shared_ptr<ShardLibrary> library;
-  ShardLibrary &shardings; ///< of the library
+  const std::shared_ptr<ShardLibrary> kept; ///< for further searches of the problem
+  ShardLibrary &shardings;
   const ProblemFacts &facts;
   Estimator estimator;
 

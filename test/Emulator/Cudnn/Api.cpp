@@ -36,11 +36,6 @@ template <typename Body> cudnnStatus_t enterLibrary(const char *function, Body &
   }
 }
 
-void require(bool condition, const std::string &message) {
-  if (!condition)
-    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
-}
-
 /// What is asked of a finished descriptor; fills at most `requested` elements.
 struct Answer {
   cudnnBackendAttributeType_t type;

@@ -13,11 +13,6 @@ using namespace dtc::cuda;
 
 namespace {
 
-void require(bool condition, const std::string &message) {
-  if (!condition)
-    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
-}
-
 void requireSupport(bool condition, const std::string &message) {
   if (!condition)
     throw Fault(CUDNN_STATUS_NOT_SUPPORTED, message);

@@ -14,11 +14,6 @@ using namespace dtc::cuda;
 
 namespace {
 
-void require(bool condition, const std::string &message) {
-  if (!condition)
-    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
-}
-
 /// Batch, channels and three spatial dimensions, of which the first may be missing.
 using Shape = std::array<int64_t, 5>;
 

@@ -11,11 +11,6 @@ using namespace dtc::cuda;
 
 namespace {
 
-void require(bool condition, const std::string &message) {
-  if (!condition)
-    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
-}
-
 /// Attributes are numbered in hundreds, one for each kind of descriptor; operations share theirs.
 struct Rule {
   cudnnBackendDescriptorType_t owner;

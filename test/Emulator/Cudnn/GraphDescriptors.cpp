@@ -6,11 +6,6 @@ namespace dtc::emulator {
 
 using namespace dtc::cuda;
 
-static void require(bool condition, const std::string &message) {
-  if (!condition)
-    throw Fault(CUDNN_STATUS_BAD_PARAM, message);
-}
-
 void BackendDescriptor::finalizePointwise(GraphStep &step) const {
   const BackendDescriptor &kind = nested(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
   step.kind = GraphStep::Kind::Pointwise;

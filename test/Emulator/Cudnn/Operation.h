@@ -2,7 +2,9 @@
 #pragma once
 
 #include "Emulator/Device/AccessHistory.h"
+#include "Emulator/Device/Fault.h"
 #include "Emulator/Device/FloatElements.h"
+#include "dtc-cuda/Cudnn.h"
 
 #include <cstdint>
 #include <map>
@@ -11,6 +13,12 @@
 namespace dtc::emulator {
 
 class DeviceMemory;
+
+/// What a caller does wrong is a bad parameter.
+inline void require(bool condition, const std::string &message) {
+  if (!condition)
+    throw Fault(cuda::CUDNN_STATUS_BAD_PARAM, message);
+}
 
 struct CudnnTensor {
   FloatKind kind = FloatKind::F32;
