@@ -47,11 +47,17 @@ public:
   void report(const StepMetrics &metrics);
   /// Ends the progress line; the summary, empty without a step.
   std::string finish();
+  /// After a run without an error, which may have had no steps left: cuts the log to the lines that
+  /// are kept.
+  void closeLog();
+  /// For a process that ends without destructors.
+  void discardEmptyLog() const;
 
 private:
   using Clock = std::chrono::steady_clock;
   explicit MetricsReporter(const MetricsSetup &setup);
   void appendToLog(const StepMetrics &metrics);
+  void sayLogFailed(const Status &status, int64_t step);
   void showProgress(const StepMetrics &metrics);
   void endProgressLine();
 

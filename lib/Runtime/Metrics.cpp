@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <unistd.h>
+#include <utility>
 
 namespace dtc::rt {
 namespace {
@@ -114,15 +115,30 @@ void MetricsReporter::report(const StepMetrics &metrics) {
 }
 
 void MetricsReporter::appendToLog(const StepMetrics &metrics) {
-  Status status = log->append(logLine(metrics, setup));
-  if (status.isOk() || saidLogFailed)
+  if (Status status = log->append(logLine(metrics, setup)); !status.isOk())
+    sayLogFailed(status, metrics.step);
+}
+
+void MetricsReporter::sayLogFailed(const Status &status, int64_t step) {
+  if (std::exchange(saidLogFailed, true))
     return;
-  saidLogFailed = true;
   endProgressLine();
   std::fprintf(stderr,
                "dtc-run: warning: %s; training goes on, from step %lld on the log lacks "
                "lines\n",
-               status.message().c_str(), static_cast<long long>(metrics.step));
+               status.message().c_str(), static_cast<long long>(step));
+}
+
+void MetricsReporter::closeLog() {
+  if (!log || setup.stepsBefore == 0)
+    return;
+  if (Status status = log->begin(); !status.isOk())
+    sayLogFailed(status, setup.stepsBefore);
+}
+
+void MetricsReporter::discardEmptyLog() const {
+  if (log)
+    log->removeIfEmpty();
 }
 
 void MetricsReporter::showProgress(const StepMetrics &metrics) {

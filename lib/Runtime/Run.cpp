@@ -132,6 +132,8 @@ namespace {
     session.outputWriter->discard();
   if (session.checkpoints)
     session.checkpoints->folder.removePartials();
+  if (session.metrics)
+    session.metrics->discardEmptyLog();
   std::fprintf(stderr, "dtc-run: error: %s\n", reason.message().c_str());
   std::_Exit(static_cast<int>(reason.code()));
 }
@@ -214,6 +216,8 @@ Status runSession(Session &session, World &world) {
     session.checkpoints->folder.removePartials(); // what a lost rank had begun
   if (!status.isOk())
     return status;
+  if (session.metrics)
+    session.metrics->closeLog();
   if (status = saveResults(session); !status.isOk())
     return status;
   if (!summary.empty())

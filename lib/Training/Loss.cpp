@@ -100,6 +100,10 @@ private:
     if (padded)
       logits = padded->logits;
     ArrayRef<int64_t> shape = shapeOf(*logits);
+    if (shape.size() > 3)
+      func.emitWarning() << "cross_entropy takes the last dimension of the output for the classes, "
+                         << shape.back() << " of them; PyTorch's takes the second one, " << shape[1]
+                         << ": export output.movedim(1, -1) where that is meant";
     Value target = addTarget(shape.drop_back(), IntegerType::get(context, 64));
     Value count = addCount();
     OpBuilder builder = function.builder();

@@ -37,6 +37,23 @@ def test_a_full_disk_under_the_log_does_not_end_the_run(files):
     assert numpy.isfinite(load_file(files / "w.safetensors")["fc1.weight"]).all()
 
 
+@pytest.mark.parametrize("devices", [1, 4])
+def test_data_that_is_refused_leaves_no_file(tmp_path, devices):
+    """The first step finds a label that is no class; a log of before stays as it was."""
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", devices, "--loss", "cross_entropy",
+               "--global-batch", 8, "-o", tmp_path / "mlp.dtc")
+    data = load_file(MODELS / "mlp.data.safetensors")
+    save_file({**data, "target": data["target"] + 1000}, tmp_path / "bad.safetensors")
+    (tmp_path / "old.jsonl").write_text("old\n")
+    names = {path.name for path in tmp_path.iterdir()}
+    for log in ("new.jsonl", "old.jsonl"):
+        outcome = call("dtc-run", tmp_path / "mlp.dtc", "--data", tmp_path / "bad.safetensors", "--log", tmp_path / log,
+                       "--save-weights", tmp_path / "w.safetensors", "--profile", tmp_path / "p.json")
+        assert outcome.code == 3 and "target" in outcome.error_line()
+        assert {path.name for path in tmp_path.iterdir()} == names
+    assert (tmp_path / "old.jsonl").read_text() == "old\n"
+
+
 @pytest.mark.parametrize("flag", ["--log", "--save-weights"])
 @pytest.mark.parametrize("file", ["data.safetensors", "mlp.dtc"])
 def test_an_output_is_no_input(files, flag, file):

@@ -29,6 +29,21 @@ static std::string listed(const Places &operators, size_t most) {
   return text;
 }
 
+/// Where operators come from that a model doesn't have as it is exported, and what to do.
+static StringRef wayOut(const Places &operators) {
+  auto any = [&](auto holds) {
+    return llvm::any_of(operators, [&](const auto &each) { return holds(each.first); });
+  };
+  if (any([](StringRef name) {
+        return name.contains("Quantize") || name.ends_with("Integer") || name.contains("QLinear");
+      }))
+    return "; the model is quantized: give the one from before it was";
+  if (any([](StringRef name) { return name.starts_with("com.microsoft."); }))
+    return "; ONNX Runtime's optimizer writes those of com.microsoft: give the model from before "
+           "it";
+  return "";
+}
+
 LogicalResult refuse(Location file, ArrayRef<UnsupportedOperator> operators) {
   if (operators.empty())
     return success();
@@ -43,7 +58,7 @@ LogicalResult refuse(Location file, ArrayRef<UnsupportedOperator> operators) {
     if (text.size() <= kMost)
       break;
   }
-  return unsupported(emitError(file)) << "unsupported operators: " << text;
+  return unsupported(emitError(file)) << "unsupported operators: " << text << wayOut(places);
 }
 
 } // namespace dtc::import

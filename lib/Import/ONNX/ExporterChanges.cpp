@@ -7,6 +7,8 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <cstring>
+#include <map>
+#include <tuple>
 
 using namespace mlir;
 
@@ -38,6 +40,8 @@ static bool signatureIsComplete(const Model &model, ArrayRef<FileTensor> tensors
          llvm::all_of(targets, [&](const auto &name) { return names.contains(name); });
 }
 
+bool isComputed(StringRef name) { return name.starts_with("onnx::"); }
+
 /// Whether a node adds the tensor or scales by it, as norms and biases do.
 static bool isNormOrBias(const TensorUse &use) {
   const std::string &op = use.node->op_type();
@@ -58,12 +62,62 @@ static bool isUniform(const Weight &weight) {
   return std::memcmp(weight.data, weight.data + width, weight.size - width) == 0;
 }
 
-/// Whether training would tie what was separate in the module.
-static bool isMerged(const FileTensor &tensor, const Readers &readers) {
+/// The name with each number as one digit: layers.0.linear and layers.11.linear are alike.
+static std::string withoutNumbers(StringRef name) {
+  std::string text;
+  for (char each : name) {
+    const bool isDigit = llvm::isDigit(each);
+    if (!isDigit || text.empty() || text.back() != '0')
+      text += isDigit ? '0' : each;
+  }
+  return text;
+}
+
+/// Whether modules that differ by their number alone read the tensor in the same way: copies of a
+/// layer, of which fresh ones are equal. Ties that are meant are of other modules.
+static bool isReadByCopies(ArrayRef<TensorUse> uses) {
+  std::map<std::tuple<std::string, int, std::string>, std::string> modules;
+  return llvm::any_of(uses, [&](const TensorUse &use) {
+    const std::string module = moduleOf(*use.node);
+    auto [found, isFirst] = modules.try_emplace(
+        std::tuple(use.node->op_type(), use.input, withoutNumbers(module)), module);
+    return !isFirst && found->second != module;
+  });
+}
+
+/// Whether a tensor was one of each copy of a layer. What is passed to all copies has one name, and
+/// is of another module.
+static bool isOfCopies(const FileTensor &tensor, const Readers &readers) {
   ArrayRef<TensorUse> uses = readers.of(tensor.name);
+  const std::string owner = StringRef(tensor.name).rsplit('.').first.str();
+  auto isOwner = [&](const TensorUse &use) { return moduleOf(*use.node) == owner; };
+  if (isComputed(tensor.name) || llvm::any_of(uses, isOwner))
+    return isReadByCopies(uses);
+  return llvm::any_of(readers.namesOf(tensor.name), [&](const std::string &name) {
+    return name != tensor.name && withoutNumbers(name) == withoutNumbers(tensor.name);
+  });
+}
+
+/// Whether one module reads the tensor, and is only called several times. PyTorch's older exporter
+/// gives a tensor that it merges all of its names.
+static bool isOfOneModule(const Model &model, const FileTensor &tensor, const Readers &readers) {
+  ArrayRef<TensorUse> uses = readers.of(tensor.name);
+  if (model.proto->producer_name() != "pytorch" || tensor.kindRecorded || uses.empty() ||
+      !readers.namesOf(tensor.name).empty() || isComputed(tensor.name))
+    return false;
+  const std::string module = moduleOf(*uses.front().node);
+  return !module.empty() &&
+         llvm::all_of(uses, [&](const TensorUse &use) { return moduleOf(*use.node) == module; });
+}
+
+/// Whether training would tie what was separate in the module.
+static bool isMerged(const Model &model, const FileTensor &tensor, const Readers &readers) {
+  ArrayRef<TensorUse> uses = readers.of(tensor.name);
+  if (isOfOneModule(model, tensor, readers))
+    return false;
   if (tensor.weight.shape.size() == 1 && llvm::count_if(uses, isNormOrBias) > 1)
     return true;
-  return uses.size() > 1 && isUniform(tensor.weight);
+  return isOfCopies(tensor, readers) || (uses.size() > 1 && isUniform(tensor.weight));
 }
 
 static LogicalResult refuseMerged(const Model &model, const ImportOptions &options,
@@ -76,7 +130,7 @@ static LogicalResult refuseMerged(const Model &model, const ImportOptions &optio
   for (const FileTensor &tensor : tensors) {
     if (!tensor.trainable)
       continue;
-    if (isMerged(tensor, readers)) {
+    if (isMerged(model, tensor, readers)) {
       merged.push_back(tensor.name);
       llvm::append_range(merged, readers.namesOf(tensor.name));
     } else if (anyRecorded && !tensor.kindRecorded) {
@@ -88,7 +142,7 @@ static LogicalResult refuseMerged(const Model &model, const ImportOptions &optio
   InFlightDiagnostic diagnostic =
       options.training ? emitError(model.location) : emitWarning(model.location);
   if (!merged.empty()) {
-    diagnostic << "several norms or biases are one tensor, training would tie them: " << kExport
+    diagnostic << "several weights are one tensor, training would tie them: " << kExport
                << " if the exporter merged equal ones, or pass --allow-merged: ";
     llvm::interleaveComma(merged, diagnostic);
   }
@@ -110,10 +164,6 @@ static std::string someOf(ArrayRef<std::string> names) {
   return text;
 }
 
-static bool isComputed(const FileTensor &tensor) {
-  return StringRef(tensor.name).starts_with("onnx::");
-}
-
 static bool isTranspose(const Weight &a, const Weight &b) {
   if (a.shape.size() != 2 || b.shape.size() != 2 || !a.data || !b.data || a.dtype != b.dtype ||
       a.shape[0] != b.shape[1] || a.shape[1] != b.shape[0] || a.size == 0)
@@ -128,17 +178,25 @@ static bool isTranspose(const Weight &a, const Weight &b) {
   return true;
 }
 
-/// PyTorch's older exporter stores the transpose of a tied head beside the embedding. Of a
-/// uniform matrix any other of its shape is the transpose.
+/// PyTorch's older exporter and ONNX Runtime's optimizer store the transpose of a tied head beside
+/// the embedding. Of a uniform matrix any other of its shape is the transpose.
 static void warnOfUntied(const Model &model, ArrayRef<FileTensor> tensors) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<const FileTensor *>> before; // by their sizes
   for (const FileTensor &tensor : tensors) {
-    if (!isComputed(tensor) || isUniform(tensor.weight))
+    ArrayRef<int64_t> shape = tensor.weight.shape;
+    if (shape.size() != 2 || !tensor.trainable || isUniform(tensor.weight))
       continue;
-    for (const FileTensor &other : tensors)
-      if (!isComputed(other) && isTranspose(tensor.weight, other.weight))
-        emitWarning(model.location)
-            << tensor.name << " is the transpose of " << other.name
-            << ": if the module ties them, the exporter has untied them; " << kExport;
+    for (const FileTensor *other : before[{shape[1], shape[0]}]) {
+      if ((tensor.kindRecorded && other->kindRecorded) ||
+          !isTranspose(tensor.weight, other->weight))
+        continue;
+      const bool isCopy = isComputed(tensor.name) || !isComputed(other->name);
+      emitWarning(model.location) << (isCopy ? tensor : *other).name << " is the transpose of "
+                                  << (isCopy ? *other : tensor).name
+                                  << ": if the module ties them, the exporter has untied them; "
+                                  << kExport;
+    }
+    before[{shape[0], shape[1]}].push_back(&tensor);
   }
 }
 
@@ -146,7 +204,7 @@ static void warnOfUntied(const Model &model, ArrayRef<FileTensor> tensors) {
 static void warnOfFolded(const Model &model, ArrayRef<FileTensor> tensors) {
   std::vector<std::string> convolutions, others;
   for (const FileTensor &tensor : tensors)
-    if (tensor.trainable && isComputed(tensor))
+    if (tensor.trainable && isComputed(tensor.name))
       (StringRef(tensor.name).starts_with("onnx::Conv") ? convolutions : others)
           .push_back(tensor.name);
   if (!convolutions.empty())

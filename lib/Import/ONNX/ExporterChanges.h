@@ -15,6 +15,9 @@ mlir::LogicalResult checkExporterChanges(const Model &model, const ImportOptions
                                          const Readers &readers, const llvm::StringMap<bool> &live,
                                          llvm::ArrayRef<FileTensor> tensors);
 
+/// Whether PyTorch's older exporter computed the tensor from others, by its name.
+bool isComputed(llvm::StringRef name);
+
 /// The targets of the exported program's signature that are parameters.
 std::vector<std::string> signatureParameters(const Model &model);
 

@@ -14,7 +14,6 @@ using namespace mlir;
 namespace dtc::import {
 
 static constexpr const char *kKind = "pkg.torch.export.graph_signature.InputSpec.kind";
-static constexpr const char *kScopes = "pkg.torch.onnx.name_scopes";
 
 std::string recordedKind(const onnx::ValueInfoProto &info) {
   return metadata(info.metadata_props(), kKind);
@@ -25,14 +24,6 @@ llvm::StringMap<const onnx::TensorProto *> initializers(const Model &model) {
   for (const auto &tensor : model.graph().initializer())
     result[tensor.name()] = &tensor;
   return result;
-}
-
-/// The module a node belongs to: in `['', 'm', 'm.wte', 'embedding']` it is m.wte.
-static std::string moduleOf(const onnx::NodeProto &node) {
-  const std::string scopes = metadata(node.metadata_props(), kScopes);
-  SmallVector<StringRef> parts;
-  StringRef(scopes).trim("[]").split(parts, ',');
-  return parts.size() < 2 ? "" : parts[parts.size() - 2].trim(" '\"").str();
 }
 
 static std::string ownerOf(StringRef name) { return name.rsplit('.').first.str(); }
@@ -61,7 +52,8 @@ public:
   void decide(FileTensor &tensor, const std::string &kind) {
     const bool isFloat = isa<FloatType>(tensor.element);
     tensor.kindRecorded = isWeightKind(kind);
-    const bool setting = tensor.weight.shape.empty() || onlySetsSizes(tensor.name);
+    const bool setting = (tensor.weight.shape.empty() && !isStateOfModule(tensor.name)) ||
+                         onlySetsSizes(tensor.name);
     const bool small = tensor.weight.size <= uint64_t(kConstantLimit);
     const bool empty = llvm::is_contained(tensor.weight.shape, 0);
     if (empty || (tensor.weight.data && ((!isFloat && small) || (setting && kind != "PARAMETER"))))
@@ -109,6 +101,26 @@ public:
   }
 
 private:
+  /// Whether a scalar is a tensor of the module, such as a temperature. PyTorch's older exporter
+  /// has the module's own tensors as initializers, and other numbers as Constant nodes or under
+  /// names of its own. A scalar that is only compared or chosen, such as the value of a mask, is a
+  /// setting all the same.
+  bool isStateOfModule(const std::string &name) const {
+    static const std::set<std::string> arithmetic = {
+        "Add",     "Sub",      "Mul",  "Div", "Exp",   "Log",    "Neg",     "Abs",      "Sqrt",
+        "Sigmoid", "Softplus", "Tanh", "Pow", "PRelu", "Expand", "Reshape", "Unsqueeze"};
+    return model.proto->producer_name() == "pytorch" && !isComputed(name) &&
+           trained.contains(name) && llvm::all_of(readers.of(name), [](const TensorUse &use) {
+             return arithmetic.count(use.node->op_type()) && (use.input == 0 || takesTwo(use));
+           });
+  }
+
+  /// Whether both inputs of the operator are values: the second one of others is a setting.
+  static bool takesTwo(const TensorUse &use) {
+    static const std::set<std::string> ops = {"Add", "Sub", "Mul", "Div", "PRelu"};
+    return ops.count(use.node->op_type()) > 0;
+  }
+
   /// Identity nodes give one tensor the names of several modules.
   void addRenamings(FileTensor &tensor) const {
     llvm::StringSet<> known;

@@ -1,10 +1,24 @@
 #include "Readers.h"
 
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SmallVector.h"
 
 using namespace mlir;
 
 namespace dtc::import {
+
+static constexpr const char *kScopes = "pkg.torch.onnx.name_scopes";
+
+std::string moduleOf(const onnx::NodeProto &node) {
+  // In `['', 'm', 'm.wte', 'embedding']` it is the last but one.
+  const std::string scopes = metadata(node.metadata_props(), kScopes);
+  if (scopes.empty())
+    return StringRef(node.name()).contains('/') ? StringRef(node.name()).rsplit('/').first.str()
+                                                : "";
+  SmallVector<StringRef> parts;
+  StringRef(scopes).trim("[]").split(parts, ',');
+  return parts.size() < 2 ? "" : parts[parts.size() - 2].trim(" '\"").str();
+}
 
 /// What a Cast makes; null for other operators.
 static Type castTarget(const Model &model, const onnx::NodeProto &node) {

@@ -9,6 +9,10 @@
 
 namespace dtc::import {
 
+/// The module that a node belongs to, as PyTorch's exporters note it: m.wte, or /m/wte by the older
+/// one. It is empty where nothing is noted.
+std::string moduleOf(const onnx::NodeProto &node);
+
 /// A node, and the number of its input at which it reads a tensor.
 struct TensorUse {
   const onnx::NodeProto *node;

@@ -75,7 +75,46 @@ TEST(LogFile, HasOneWriter) {
     EXPECT_EQ(readFile(folder / "log"), "first\n"); // not emptied
   }
   EXPECT_TRUE(LogFile::create(folder / "log"));
-  EXPECT_EQ(readFile(folder / "log"), "");
+}
+
+TEST(LogFile, IsAsItWasUntilItsFirstLine) {
+  TemporaryFolder folder;
+  writeFile(folder / "log", "old\n");
+  {
+    auto log = LogFile::create(folder / "log");
+    ASSERT_TRUE(log);
+  }
+  EXPECT_EQ(readFile(folder / "log"), "old\n");
+  auto log = LogFile::create(folder / "log");
+  ASSERT_TRUE(log && log->append("new").isOk());
+  EXPECT_EQ(readFile(folder / "log"), "new\n");
+}
+
+TEST(LogFile, WithoutALineThereIsNone) {
+  TemporaryFolder folder;
+  std::filesystem::create_symlink("log", folder / "link");
+  {
+    auto log = LogFile::create(folder / "link");
+    ASSERT_TRUE(log);
+    EXPECT_TRUE(std::filesystem::exists(folder / "log"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "log"));
+  auto log = LogFile::create(folder / "log");
+  ASSERT_TRUE(log);
+  std::filesystem::remove(folder / "log");
+  writeFile(folder / "log", ""); // somebody else's
+  log->removeIfEmpty();
+  EXPECT_TRUE(std::filesystem::exists(folder / "log"));
+}
+
+TEST(LogFile, KeepsTheFirstLines) {
+  TemporaryFolder folder;
+  writeFile(folder / "log", "1\n2\n3\n");
+  auto log = LogFile::create(folder / "log", [](std::string_view line) { return line < "3"; });
+  ASSERT_TRUE(log);
+  EXPECT_EQ(readFile(folder / "log"), "1\n2\n3\n");
+  EXPECT_TRUE(log->begin().isOk());
+  EXPECT_EQ(readFile(folder / "log"), "1\n2\n");
 }
 
 TEST(OutputConflicts, AnOutputIsNoInputUnderAnyPath) {
