@@ -26,7 +26,7 @@ endif()
 
 # What reads files tells the fuzzers which of its branches an input reached (test/Fuzz). These are the parts of
 # -fsanitize=fuzzer-no-link, which itself would need a precompiled header of its own.
-set(DTC_FUZZED dtcIO dtcRuntime dtcPlan dtcImportBuild dtcImportONNX dtcImportPyTorch dtcFlags)
+set(DTC_FUZZED dtcIO dtcRuntime dtcPlan dtcPlanTools dtcImportBuild dtcImportONNX dtcImportPyTorch dtcFlags)
 set(DTC_FUZZER_COVERAGE -fsanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table)
 
 find_program(DTC_CCACHE ccache)

@@ -1,11 +1,11 @@
 #include "dtc/Driver/Diagnostics.h"
 
 #include "ExitCodes.h"
+#include "dtc-io/PrintableLine.h"
 #include "dtc/Driver/Outcome.h"
 #include "dtc/Import/Unsupported.h"
 
 #include "mlir/IR/Location.h"
-#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
@@ -34,30 +34,6 @@ static std::string describe(Location location) {
   return names.empty() ? "" : "node '" + names.front() + "': ";
 }
 
-/// A message as one printable line: a file's text in it, or a name, may be
-/// anything, and of any length.
-static std::string printable(llvm::StringRef message) {
-  constexpr size_t most = 800;
-  std::string text = message.str();
-  if (text.size() > most)
-    text = (message.take_front(most / 2) + " ... " + message.take_back(most / 2)).str();
-  std::string line;
-  for (size_t at = 0; at < text.size();) {
-    auto first = static_cast<unsigned char>(text[at]);
-    size_t length = std::max(1u, llvm::getNumBytesForUTF8(first));
-    const auto *begin = reinterpret_cast<const llvm::UTF8 *>(text.data()) + at;
-    bool isWhole = at + length <= text.size() && llvm::isLegalUTF8Sequence(begin, begin + length);
-    // Control characters: the first of ASCII, DEL, and U+0080 to U+009F.
-    bool isControl = first < 0x20 || first == 0x7f ||
-                     (first == 0xc2 && isWhole && static_cast<unsigned char>(text[at + 1]) < 0xa0);
-    if (!isWhole)
-      length = 1;
-    line += isControl ? " " : isWhole ? text.substr(at, length) : "?";
-    at += length;
-  }
-  return line;
-}
-
 /// Of the innermost scope of the thread; null: stderr.
 static thread_local const DiagnosticHandler *current = nullptr;
 
@@ -70,7 +46,7 @@ DiagnosticScope::~DiagnosticScope() { current = before; }
 
 static void say(Severity severity, llvm::StringRef message) {
   static constexpr const char *kWords[] = {"error", "warning", "note", "error"};
-  std::string line = printable(message);
+  std::string line = io::printableLine(message);
   if (current)
     (*current)(severity, line);
   else

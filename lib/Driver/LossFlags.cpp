@@ -65,6 +65,10 @@ static std::optional<Error> readClassWeights(const std::string &path,
   const auto &[name, array] = *file->arrays.begin();
   if (array.shape.size() != 1 || !rt::isFloat(array.dtype))
     return Error{path + ": " + name + ": must be a list of floats"};
+  constexpr int64_t kMostClasses = int64_t(1) << 22; // a vocabulary has a tenth of them
+  if (array.shape[0] > kMostClasses)
+    return Error{path + ": " + name + ": has more than " + std::to_string(kMostClasses) +
+                 " weights: " + std::to_string(array.shape[0])};
   weights.resize(static_cast<size_t>(array.shape[0]));
   rt::convert(rt::DType::F64, reinterpret_cast<char *>(weights.data()), array.dtype, array.data,
               array.shape[0]);

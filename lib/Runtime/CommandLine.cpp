@@ -1,6 +1,7 @@
 #include "dtc-rt/CommandLine.h"
 
 #include "dtc-io/EditDistance.h"
+#include "dtc-io/PrintableLine.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-io/WholeNumber.h"
 #include "dtc-rt/LocalProcesses.h"
@@ -150,11 +151,8 @@ Status start(const RunOptions &options, bool isStartedByParent, char **argv) {
 }
 
 int report(const Status &status) {
-  if (!status.isOk()) {
-    std::string line = status.message();
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    std::fprintf(stderr, "dtc-run: error: %s\n", line.c_str());
-  }
+  if (!status.isOk())
+    std::fprintf(stderr, "dtc-run: error: %s\n", io::printableLine(status.message()).c_str());
   return static_cast<int>(status.code());
 }
 

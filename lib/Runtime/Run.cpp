@@ -1,6 +1,7 @@
 #include "dtc-rt/Run.h"
 #include "Session.h"
 
+#include "dtc-io/PrintableLine.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
 #include "dtc-rt/ProcessCommunicator.h"
 #include "dtc-rt/Sha256.h"
@@ -134,7 +135,7 @@ namespace {
     session.checkpoints->folder.removePartials();
   if (session.metrics)
     session.metrics->discardEmptyLog();
-  std::fprintf(stderr, "dtc-run: error: %s\n", reason.message().c_str());
+  std::fprintf(stderr, "dtc-run: error: %s\n", io::printableLine(reason.message()).c_str());
   std::_Exit(static_cast<int>(reason.code()));
 }
 

@@ -10,7 +10,7 @@
 namespace dtc::schedule {
 
 /// More calls than any real step has; keeps ids in 32 bits and memory in bounds.
-static constexpr int64_t kMaxCalls = int64_t(1) << 26;
+static constexpr int64_t kMaxCalls = int64_t(1) << 22;
 
 std::string impossibleSize(const ScheduleShape &shape) {
   auto number = [](int64_t value) { return std::to_string(value); };

@@ -30,6 +30,12 @@ _TEXT = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _DECODER_TEXT = frozenset({"decoder_input_ids", "decoder_attention_mask"})
 
 
+# What a config.json may have, by parts of names: hundreds of times what the largest models do.
+_MOST_BYTES = 16 << 20
+_MOST = {"layer": 1 << 14, "expert": 1 << 14, "depth": 1 << 14, "block": 1 << 24, "position": 1 << 27, "vocab": 1 << 27,
+         "hidden": 1 << 24, "embd": 1 << 24, "intermediate": 1 << 27, "head": 1 << 24}
+
+
 class HfError(Exception):
     """What can't be exported or saved, and the exit code that says of which kind it is."""
 
@@ -57,6 +63,27 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+def _check_file(path: pathlib.Path) -> None:
+    """A pipe would be waited for, and a device read for ever."""
+    if not path.is_file():
+        raise HfError(f"{path}: not a regular file")
+    if path.stat().st_size > _MOST_BYTES:
+        raise HfError(f"{path}: has more than {_MOST_BYTES} bytes: {path.stat().st_size}")
+
+
+def too_large_in(settings: Mapping[str, Any]) -> str:
+    """What of a configuration would take for ever, as modules are made one by one, and tables of positions are filled."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            if found := too_large_in(value):
+                return f"{name}.{found}"
+        most = next((most for part, most in _MOST.items() if part in name), None)
+        numbers = value if isinstance(value, (list, tuple)) else [value]
+        if most and any(isinstance(number, int) and number > most for number in numbers):
+            return f"{name} {max(number for number in numbers if isinstance(number, int))} is above {most}"
+    return ""
+
+
 class Checkpoint:
     """A folder or config.json: its configuration, and the class of transformers that is trained."""
 
@@ -67,11 +94,15 @@ class Checkpoint:
             raise HfError(f"{path}: no such folder or config.json; nothing is downloaded", USAGE)
         if self.path.is_dir() and not (self.path / "config.json").is_file():
             raise HfError(f"{path}: the folder has no config.json")
+        if not self.path.is_dir():
+            _check_file(self.path)
         try:
             self.config = self._transformers.AutoConfig.from_pretrained(
                 str(self.path), local_files_only=True, trust_remote_code=False)
         except Exception as error:  # of many kinds, from all that a file may say
             raise HfError(f"{path}: transformers refuses the configuration: {_first_line(error)}") from error
+        if too_large := too_large_in(self.config.to_dict()):
+            raise HfError(f"{path}: no model has so much: {too_large}")
         self.model_class = self._class_of(architecture)
         # The other forms of experts loop over those that are found at run time.
         if hasattr(self.config, "_experts_implementation"):
@@ -102,8 +133,11 @@ class Checkpoint:
 
     def skeleton(self) -> Any:
         """The model with parameters of no memory. Its buffers are computed, as masks and angles are made of them."""
-        with _parameters_on_meta(self._torch):
-            return self.model_class._from_config(self.config, dtype=self._torch.float32).eval()
+        try:
+            with _parameters_on_meta(self._torch):
+                return self.model_class._from_config(self.config, dtype=self._torch.float32).eval()
+        except Exception as error:  # of many kinds, from sizes that don't fit each other or no memory
+            raise HfError(f"{self.path}: transformers can't make the model: {_first_line(error)}") from error
 
     def has_weights(self) -> bool:
         """Whether the folder has safetensors."""

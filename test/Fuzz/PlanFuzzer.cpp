@@ -1,4 +1,5 @@
-// What the planner reads, in process: clusters, SPECs, plans and problems.
+// What the planner reads, in process: clusters, SPECs, plans, problems and other programs'
+// settings.
 #include "FuzzInput.h"
 
 #include "dtc/Plan/Plan/Cluster.h"
@@ -7,6 +8,7 @@
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Plan/Plan/TextFile.h"
 #include "dtc/Plan/Plan/Verify.h"
+#include "dtc/Plan/Tools/ToolSettings.h"
 
 #include <optional>
 
@@ -40,6 +42,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     (void)plan::clusterFromYaml(text, "input");
   } else if (kind == "problem") {
     (void)plan::problemFromJson(text, "input");
+  } else if (kind == "settings") {
+    const plan::RunFacts run{.devices = 16, .devicesPerNode = 8, .layers = 4};
+    for (const plan::Preset &preset : plan::presets())
+      (void)plan::readToolSettings(preset, text, "input", run);
   } else {
     (void)plan::degreesFromYaml(text, "input");
     if (auto read = plan::planFromYaml(text, "input", *problem))

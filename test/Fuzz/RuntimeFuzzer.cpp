@@ -1,10 +1,13 @@
-// What dtc-run reads, in process: its flags, artifacts and their parts, weights and data.
+// What dtc-run reads, in process: its flags, artifacts and their parts, checkpoints, weights and
+// data.
 #include "FuzzInput.h"
 
+#include "dtc-rt/Checkpoint/Checkpoint.h"
 #include "dtc-rt/CommandLine.h"
 #include "dtc-rt/DataSet.h"
 #include "dtc-rt/Package.h"
 #include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Sha256.h"
 #include "dtc-rt/Weights.h"
 
 #include <optional>
@@ -47,6 +50,13 @@ void readData(const std::string &path) {
   }
 }
 
+/// A checkpoint's manifest with this content, of which its hash is.
+void readCheckpoint(std::string_view content) {
+  const std::string text =
+      R"({"sha256": ")" + rt::sha256(content) + "\",\n\"content\": " + std::string(content) + "}\n";
+  (void)rt::parseCheckpoint(text);
+}
+
 void readProgram(const uint8_t *data, size_t size) {
   // Programs lie at multiples of 64 bytes in an artifact.
   std::unique_ptr<char, decltype(&std::free)> aligned(
@@ -72,6 +82,10 @@ extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (kind == "manifest") {
     (void)rt::Manifest::parse({reinterpret_cast<const char *>(data), size});
+    return 0;
+  }
+  if (kind == "checkpoint") {
+    readCheckpoint({reinterpret_cast<const char *>(data), size});
     return 0;
   }
   if (kind == "run_flags") {

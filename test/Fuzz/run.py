@@ -34,12 +34,14 @@ FUZZERS = {  # kind: program, seeds' kinds, whether their own mutators are used,
     "artifact": ("dtc-fuzz-runtime", ["artifact"], False),
     "manifest": ("dtc-fuzz-runtime", ["manifest.json"], False),
     "program": ("dtc-fuzz-runtime", ["program/0.bin"], False),
+    "checkpoint": ("dtc-fuzz-runtime", ["checkpoint"], True),
     "arrays": ("dtc-fuzz-runtime", ["safetensors", "npz"], False),
     "data": ("dtc-fuzz-runtime", ["safetensors", "npz"], False),
     "tokens": ("dtc-fuzz-runtime", ["bin"], False),
     "cluster": ("dtc-fuzz-plan", ["cluster"], False),
     "plan": ("dtc-fuzz-plan", ["plan", "plan_gpt2"], False),
     "problem": ("dtc-fuzz-plan", ["problem"], False),
+    "settings": ("dtc-fuzz-plan", ["settings"], True),
     "nodes": ("dtc-fuzz-import", ["nodes"], True),
     "model": ("dtc-fuzz-import", ["onnx", "graph"], True),
     "exported": ("dtc-fuzz-import", ["exported"], True),
@@ -114,6 +116,16 @@ class Campaign:
             inputs -= count
 
 
+def further_kinds(folder: pathlib.Path) -> dict[str, fuzzing.Kind]:
+    """Inputs that are read in process alone: what a checkpoint says of itself, and other programs' settings."""
+    fuzzing.run_dtc("dtc-run", folder / "mlp.dtc", "--data", fuzzing.MODELS / "mlp.data.safetensors", "--steps", 1,
+                    "--checkpoint-dir", folder / "saved")
+    content = json.loads((folder / "saved/step-1/checkpoint.json").read_text())["content"]
+    settings = [path.read_bytes() for path in sorted((ROOT / "test/Integration/tool_settings").glob("*.txt"))]
+    return {"checkpoint": fuzzing.Kind(".json", [json.dumps(content).encode()], fuzzing.mutate_json, []),
+            "settings": fuzzing.Kind(".txt", settings, fuzzing.mutate_text, [])}
+
+
 def seeds(folder: pathlib.Path, names: list[str], kinds: dict[str, fuzzing.Kind]) -> None:
     """Writes the unharmed inputs of a kind as files, but for those that libFuzzer would cut."""
     folder.mkdir()
@@ -142,6 +154,7 @@ def main() -> int:
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         made = fuzzing.prepare(pathlib.Path(folder))
+        made |= further_kinds(pathlib.Path(folder))
         # Of these but the reading is tried: what they ask for would run.
         made["run_flags"] = fuzzing.Kind(".txt", flag_words.lines(flag_words.DTC_RUN), flag_words.mutate_words, [])
         for kind in chosen:

@@ -31,6 +31,31 @@ def test_what_is_missing_is_said_with_the_command_that_installs_it(tmp_path, cap
     assert not (tmp_path / "m.pt2").exists()
 
 
+@pytest.mark.parametrize("settings, said", [
+    ({"n_layer": 10**9}, "n_layer 1000000000 is above 16384"),
+    ({"text_config": {"num_local_experts": 1 << 40}}, "text_config.num_local_experts 1099511627776 is above 16384"),
+    ({"depths": [2, 2, 1 << 20]}, "depths 1048576 is above 16384"),
+    ({"max_position_embeddings": 1 << 40}, "max_position_embeddings 1099511627776 is above 134217728"),
+])
+def test_what_would_take_for_ever_is_told_before(settings, said):
+    """A billion layers are made one by one."""
+    assert hf.too_large_in(settings) == said
+
+
+@pytest.mark.parametrize("settings", [
+    {"num_hidden_layers": 126, "vocab_size": 262_144, "max_position_embeddings": 10_485_760, "rope_theta": 500_000_000},
+    {"n_routed_experts": 256, "moe_intermediate_size": 2048, "eos_token_id": [1, 1 << 30], "layer_types": ["full"] * 94},
+])
+def test_what_models_have_is_not_too_large(settings):
+    assert hf.too_large_in(settings) == ""
+
+
+def test_a_configuration_that_is_no_file(tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(hf.HfError, match="config.json: not a regular file"):
+        hf._check_file(tmp_path / "config.json")
+
+
 @without
 def test_the_command_says_so_too(tmp_path):
     done = plan("--hf", tmp_path, "--sequence", 16, "--gpus", 4, TMPDIR=str(tmp_path))

@@ -11,6 +11,13 @@ namespace dtc::plan {
 /// More is a mistake, and their bytes may not fit in 64 bits.
 static constexpr double kMostMemoryGb = 1e9;
 
+/// Of a list or map that takes longer, the more entries it has: no more than any cluster has.
+static void checkCount(YamlMap &map, const char *key) {
+  constexpr size_t kMost = 4096;
+  if (YAML::Node list = map.at(key); list.size() > kMost)
+    map.fail(list, std::string(key) + " has more than " + std::to_string(kMost) + " entries");
+}
+
 template <typename Enum>
 static Enum word(YamlMap &map, const std::string &key,
                  const std::vector<std::pair<Enum, std::string>> &names) {
@@ -89,6 +96,7 @@ static void readLink(YamlMap &map, LinkLevel &level) {
   level.alone = map.number<double>("alone_gbs", 0, 0.0) * 1e9;
   if (map.has("ring_gbs")) {
     YamlMap rings = map.map("ring_gbs");
+    checkCount(map, "ring_gbs"); // a map of YAML is looked up one by one
     for (auto entry : map.at("ring_gbs")) {
       int64_t ranks = entry.first.as<int64_t>(0);
       if (ranks < 2)
@@ -224,6 +232,7 @@ static NodeGroup readGroup(YamlMap map) {
 
 /// The first group is the cluster's own device and nodes.
 static void readGroups(YamlMap &root, Cluster &cluster) {
+  checkCount(root, "groups"); // their links are checked side by side
   for (YamlMap &group : root.items("groups"))
     cluster.others.push_back(readGroup(group));
   if (cluster.others.empty())
@@ -253,6 +262,9 @@ static void readGroups(YamlMap &root, Cluster &cluster) {
 }
 
 static void readMeasured(YamlMap map, Cluster &cluster) {
+  for (const char *rows : {"contractions", "collectives", "forks"})
+    if (map.has(rows))
+      checkCount(map, rows); // the planner looks all of them through
   if (map.has("contractions"))
     for (YamlMap &row : map.items("contractions")) {
       cluster.contractions.push_back({word(row, "type", rateNames),

@@ -10,7 +10,10 @@ namespace dtc::plan {
 //===-- words -------------------------------------------------------------===//
 
 std::string nearest(const std::string &word, const std::vector<std::string> &known) {
+  constexpr size_t kMostLetters = 200; // a file may have words of megabytes
   std::string best;
+  if (word.size() > kMostLetters)
+    return best;
   size_t bestDistance = std::max<size_t>(2, word.size() / 3) + 1;
   for (const std::string &candidate : known)
     if (size_t distance = io::editDistance(word, candidate); distance < bestDistance) {

@@ -2,6 +2,8 @@
 #include "ToolKeys.h"
 #include "ToolText.h"
 
+#include <set>
+
 namespace dtc::plan {
 
 namespace {
@@ -23,6 +25,7 @@ private:
   void checkUses();
   void say(const std::string &fact, const std::string &value, const ToolEntry &entry);
   void wrong(const std::string &line) { result.wrong.push_back(line); }
+  void wrong(const ToolEntry &entry, const std::string &why);
 
   Facts known() const;
   std::optional<int64_t> number(const std::string &fact);
@@ -35,6 +38,7 @@ private:
   const Preset &preset;
   const RunFacts &run;
   std::map<std::string, ToolEntry> saidBy; ///< by fact
+  std::set<std::string> refused;           ///< keys, each of which is told once
   /// Constants that hold only where something else does.
   std::vector<std::pair<const ToolSetting *, ToolEntry>> uses;
 };
@@ -45,6 +49,11 @@ private:
 
 static std::string textOf(const ToolEntry &entry) {
   return entry.key + (entry.value.empty() ? "" : " " + entry.value);
+}
+
+void Reader::wrong(const ToolEntry &entry, const std::string &why) {
+  if (refused.insert(entry.key).second)
+    wrong(entry.place + ": " + textOf(entry) + why);
 }
 
 std::vector<const ToolSetting *> Reader::settingsOf(const std::string &key) const {
@@ -60,7 +69,7 @@ void Reader::say(const std::string &fact, const std::string &value, const ToolEn
   if (isNew)
     saidBy[fact] = entry;
   else if (known->second != value)
-    wrong(entry.place + ": " + textOf(entry) + " contradicts " + textOf(saidBy[fact]));
+    wrong(entry, " contradicts " + textOf(saidBy[fact]));
 }
 
 /// What a constant says is under which facts it is said.
@@ -81,7 +90,7 @@ void Reader::readConstant(const ToolEntry &entry, const std::vector<const ToolSe
   }
   // A switch that is off says what holds without it.
   if (entry.value != "false" && entry.value != "False")
-    wrong(entry.place + ": " + textOf(entry) + " can't be planned, known are: " + values);
+    wrong(entry, " can't be planned, known are: " + values);
 }
 
 void Reader::readFact(const ToolEntry &entry, const std::vector<const ToolSetting *> &known) {
@@ -97,7 +106,7 @@ void Reader::readFact(const ToolEntry &entry, const std::vector<const ToolSettin
         return say(setting->fact, ours, entry);
       words += (words.empty() ? "" : ", ") + theirs;
     }
-    return wrong(entry.place + ": " + textOf(entry) + " can't be planned, known are: " + words);
+    return wrong(entry, " can't be planned, known are: " + words);
   }
 }
 
@@ -140,12 +149,13 @@ Facts Reader::known() const {
 std::optional<int64_t> Reader::number(const std::string &fact) {
   const Facts facts = known();
   auto found = facts.find(fact);
-  if (found == facts.end() || found->second == "-1") // as torchtitan leaves a degree open
+  const bool mayBeOpen = preset.form == SettingsForm::Toml; // as torchtitan says it
+  if (found == facts.end() || (mayBeOpen && found->second == "-1"))
     return std::nullopt;
   auto value = toInteger(found->second);
   if (value && *value >= 1 && *value <= kMostDegree)
     return value;
-  wrong(saidBy[fact].place + ": " + textOf(saidBy[fact]) + ": expected a number from 1");
+  wrong(saidBy[fact], ": expected a number from 1");
   return std::nullopt;
 }
 

@@ -9,6 +9,10 @@ namespace dtc::plan {
 
 namespace {
 
+/// Settings of any program take a hundredth of these bytes. A name is copied for all that is below
+/// it.
+constexpr size_t kMostBytes = 1 << 20, kMostName = 256;
+
 /// A word of a command, and the line on which it stands.
 struct Word {
   std::string text;
@@ -80,14 +84,21 @@ static std::vector<ToolEntry> assignmentEntries(const std::string &text, const s
   return entries;
 }
 
+static std::string tooLong(const std::string &name) {
+  return "expected names of up to " + std::to_string(kMostName) + " letters: " + name;
+}
+
 static void addYaml(const YAML::Node &node, const std::string &key, const std::string &name,
                     std::vector<ToolEntry> &entries) {
+  const std::string place = name + ":" + std::to_string(node.Mark().line + 1);
+  if (key.size() > kMostName)
+    throw YamlError(place + ": " + tooLong(key), ErrorCategory::InputRefused);
   if (node.IsMap())
     for (auto entry : node)
       addYaml(entry.second, (key.empty() ? "" : key + ".") + entry.first.as<std::string>(""), name,
               entries);
   else if (node.IsScalar())
-    entries.push_back({key, node.Scalar(), name + ":" + std::to_string(node.Mark().line + 1)});
+    entries.push_back({key, node.Scalar(), place});
 }
 
 static std::string trimmed(const std::string &text) {
@@ -131,6 +142,8 @@ static Result<std::vector<ToolEntry>> tomlEntries(const std::string &text,
     const size_t equals = line.find('=');
     if (line.front() == '[' && line.back() == ']') {
       section = line.substr(1, line.size() - 2);
+      if (section.size() > kMostName)
+        return Error{place + ": " + tooLong(section)};
     } else if (equals == std::string::npos) {
       return Error{place + ": expected KEY = VALUE or [SECTION]: " + line};
     } else if (const std::string value = trimmed(line.substr(equals + 1)); value.starts_with("[")) {
@@ -145,6 +158,9 @@ static Result<std::vector<ToolEntry>> tomlEntries(const std::string &text,
 
 Result<std::vector<ToolEntry>> toolEntries(SettingsForm form, const std::string &text,
                                            const std::string &name) {
+  if (text.size() > kMostBytes)
+    return Error{name + ": settings have no more than " + std::to_string(kMostBytes) +
+                 " bytes, got " + std::to_string(text.size())};
   switch (form) {
   case SettingsForm::Flags:
     return flagEntries(text, name);

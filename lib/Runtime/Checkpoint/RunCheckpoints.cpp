@@ -1,5 +1,6 @@
 #include "dtc-rt/Checkpoint/RunCheckpoints.h"
 
+#include "dtc-io/PrintableLine.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
 
 #include <cstdio>
@@ -18,7 +19,7 @@ Result<std::optional<CheckpointReader>> openNewest(const CheckpointFolder &folde
     if (reader && reader->point().step == step) {
       if (!newest.isOk() && isLoud)
         std::fprintf(stderr, "dtc-run: warning: %s; going on from step-%lld\n",
-                     newest.message().c_str(), static_cast<long long>(step));
+                     io::printableLine(newest.message()).c_str(), static_cast<long long>(step));
       return std::optional(std::move(*reader));
     }
     if (newest.isOk())
