@@ -77,11 +77,13 @@ FailureOr<Value> Localizer::fetch(OpBuilder &builder, Value value, const Shardin
         graph::BarrierOp::create(builder, value.getLoc(), source.local.getType(), source.local);
   auto type = cast<RankedTensorType>(value.getType());
   for (const ReshardStep &step : way->steps) {
-    Value local =
+    FailureOr<Value> local =
         emitStep(builder, value.getLoc(), mesh, type, source.local, *source.sharding, step);
+    if (failed(local))
+      return failure();
     bool gathered = source.gathered || (step.kind == StepKind::AllGather && !isBackward(user));
-    source = {pool.keep(step.after), local, gathered};
-    define(value, source.sharding, local, gathered);
+    source = {pool.keep(step.after), *local, gathered};
+    define(value, source.sharding, *local, gathered);
   }
   return source.local;
 }

@@ -1,6 +1,7 @@
 #include "Localizer.h"
 
 #include "Ring.h"
+#include "Zigzag.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -109,19 +110,6 @@ const OpForm &Localizer::followOperands(Operation *op, OpClass &alike, bool allo
   return form;
 }
 
-Value Localizer::factorOffset(OpBuilder &builder, Location loc, const ShardingRule &rule,
-                              const OpSharding &choice, FactorId factor) {
-  const AxisList &axes = choice.factors[factor];
-  if (axes.empty())
-    return {};
-  auto type = RankedTensorType::get({}, builder.getI64Type());
-  int64_t size = rule.factors[factor].size / mesh.mesh.size(axes);
-  Value index = dist::AxisIndexOp::create(
-      builder, loc, type, mesh.name, dist::toAttr(builder.getContext(), axes, mesh.mesh));
-  Value scale = arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(type, size));
-  return arith::MulIOp::create(builder, loc, index, scale);
-}
-
 LogicalResult Localizer::build(OpBuilder &builder, Operation *op, const ShardingRule &rule,
                                const OpForm &form) {
   SmallVector<Value> operands;
@@ -135,13 +123,11 @@ LogicalResult Localizer::build(OpBuilder &builder, Operation *op, const Sharding
       return failure();
     operands.push_back(*local);
   }
-  LocalContext context{rule, form.choice, mesh.mesh, [&](OpBuilder &b, FactorId factor) {
-                         return factorOffset(b, op->getLoc(), rule, form.choice, factor);
-                       }};
+  if (failed(checkZigzag(op, rule, form.choice, mesh)))
+    return failure();
   FailureOr<SmallVector<Value>> results =
-      form.ring
-          ? buildRing(builder, op, operands, mesh, form.ring->axes)
-          : cast<ShardingRuleOpInterface>(op).buildLocal(builder, operands, form.types, context);
+      form.ring ? buildRing(builder, op, operands, mesh, form.ring->axes)
+                : ShardBuilder(op, rule, form.choice, mesh).build(builder, operands, form.types);
   if (failed(results)) // a ring has said why
     return form.ring ? LogicalResult::failure() : op->emitOpError("cannot be built on shards");
   for (auto [i, result, local] : llvm::enumerate(op->getResults(), *results)) {

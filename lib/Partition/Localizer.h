@@ -32,6 +32,7 @@ private:
   mlir::LogicalResult resolveArguments(mlir::OpBuilder &builder);
   mlir::LogicalResult localizeReturn(mlir::OpBuilder &builder, mlir::func::ReturnOp op);
   mlir::FailureOr<const Sharding *> wantedResult(unsigned index, mlir::Value value);
+  bool mayCross(graph::RoleAttr role, const Sharding &sharding) const;
   /// Null without an attribute.
   mlir::FailureOr<const Sharding *> shardingFrom(mlir::Attribute attr, const llvm::Twine &what);
   /// The shard's type; reports a sharding that doesn't fit the tensor.
@@ -47,9 +48,6 @@ private:
                             const sharding::ShardingRule &rule, const OpForm &form);
   mlir::LogicalResult buildDecomposed(mlir::OpBuilder &builder, mlir::Operation *op,
                                       const OpForm &form);
-  mlir::Value factorOffset(mlir::OpBuilder &builder, mlir::Location loc,
-                           const sharding::ShardingRule &rule,
-                           const sharding::OpSharding &choice, sharding::FactorId factor);
 
   // Sums (SumTerms.cpp).
   mlir::LogicalResult buildSum(mlir::OpBuilder &builder, graph::SumOp op,

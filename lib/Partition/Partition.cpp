@@ -1,5 +1,6 @@
 #include "dtc/Partition/Partition.h"
 
+#include "dtc/Dialect/Dist/Zigzag.h"
 #include "dtc/Dialect/Graph/MergeDuplicates.h"
 
 #include "Collectives.h"
@@ -17,7 +18,12 @@ static FailureOr<NamedMesh> findMesh(ModuleOp module) {
     return module.emitError("needs one dist.mesh to be partitioned, has: ")
            << std::distance(meshes.begin(), meshes.end());
   dist::MeshOp mesh = *meshes.begin();
-  return NamedMesh{FlatSymbolRefAttr::get(mesh.getSymNameAttr()), dist::toMesh(mesh)};
+  NamedMesh named{FlatSymbolRefAttr::get(mesh.getSymNameAttr()), dist::toMesh(mesh), std::nullopt};
+  if (auto zigzag = mesh->getAttrOfType<dist::AxesAttr>(dist::kZigzag))
+    if (std::optional<sharding::AxisList> axes = dist::toAxes(zigzag, named.mesh);
+        axes && named.mesh.size(*axes) > 1)
+      named.zigzag = axes->front();
+  return named;
 }
 
 /// What passes before this one carry out.

@@ -1,5 +1,7 @@
 #include "Reshard.h"
 
+#include "Zigzag.h"
+
 using namespace mlir;
 using namespace dtc::sharding;
 
@@ -26,9 +28,11 @@ static graph::ReduceKind toGraph(sharding::ReduceKind kind) {
   return graph::ReduceKind::Sum;
 }
 
-Value emitStep(OpBuilder &builder, Location loc, const NamedMesh &mesh, RankedTensorType global,
-               Value local, const TensorSharding &before, const ReshardStep &step) {
+FailureOr<Value> emitStep(OpBuilder &builder, Location loc, const NamedMesh &mesh,
+                          RankedTensorType global, Value local, const TensorSharding &before,
+                          const ReshardStep &step) {
   Type type = localType(global, step.after, mesh.mesh);
+  auto toRanks = [&] { return toZigzag(builder, loc, local, step.dim, step.axes, mesh); };
   auto axes = dist::toAttr(builder.getContext(), step.axes, mesh.mesh);
   switch (step.kind) {
   case StepKind::AllReduce:
@@ -36,23 +40,30 @@ Value emitStep(OpBuilder &builder, Location loc, const NamedMesh &mesh, RankedTe
                                      mesh.name.getValue(), axes, toGraph(step.reduce))
         .getResult(0);
   case StepKind::ReduceScatter:
-    return dist::ReduceScatterOp::create(builder, loc, TypeRange{type}, ValueRange{local},
+    return dist::ReduceScatterOp::create(builder, loc, TypeRange{type}, ValueRange{toRanks()},
                                          mesh.name.getValue(), axes, toGraph(step.reduce), step.dim)
         .getResult(0);
   case StepKind::AllGather:
-    return dist::AllGatherOp::create(builder, loc, TypeRange{type}, ValueRange{local},
-                                     mesh.name.getValue(), axes, step.dim)
-        .getResult(0);
+    local = dist::AllGatherOp::create(builder, loc, TypeRange{type}, ValueRange{local},
+                                      mesh.name.getValue(), axes, step.dim)
+                .getResult(0);
+    return fromZigzag(builder, loc, local, step.dim, step.axes, mesh);
   case StepKind::AllToAll:
-    return dist::AllToAllOp::create(builder, loc, type, local, mesh.name.getValue(), axes, step.dim,
-                                    step.concatDim);
+    local = dist::AllToAllOp::create(builder, loc, type, toRanks(), mesh.name.getValue(), axes,
+                                     step.dim, step.concatDim);
+    return fromZigzag(builder, loc, local, step.concatDim, step.axes, mesh);
   case StepKind::Permute:
+    if (areInZigzag(step.axes, mesh))
+      return emitError(loc, "zig-zag parts can't be brought from ")
+             << before.str(mesh.mesh) << " to " << step.after.str(mesh.mesh);
     return dist::PermuteOp::create(builder, loc, type, local, mesh.name.getValue(), axes,
-                                   permuteSources(before, step.after, step.axes, mesh.mesh));
+                                   permuteSources(before, step.after, step.axes, mesh.mesh))
+        .getResult();
   case StepKind::Slice:
     break;
   }
-  return dist::SliceOp::create(builder, loc, type, local, mesh.name.getValue(), axes, step.dim);
+  return dist::SliceOp::create(builder, loc, type, toRanks(), mesh.name.getValue(), axes, step.dim)
+      .getResult();
 }
 
 int64_t elementBytes(RankedTensorType type) {

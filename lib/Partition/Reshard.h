@@ -10,6 +10,7 @@ namespace dtc::partition {
 struct NamedMesh {
   mlir::FlatSymbolRefAttr name;
   sharding::Mesh mesh;
+  std::optional<sharding::AxisId> zigzag; ///< splits so (Zigzag.h)
 };
 
 /// The type of a shard of `type`.
@@ -18,11 +19,11 @@ mlir::RankedTensorType localType(mlir::RankedTensorType type,
                                  const sharding::Mesh &mesh);
 
 /// The collective of `step`, which is applied to `local`, a shard under `before`
-/// of a tensor of type `global`.
-mlir::Value emitStep(mlir::OpBuilder &builder, mlir::Location loc, const NamedMesh &mesh,
-                     mlir::RankedTensorType global, mlir::Value local,
-                     const sharding::TensorSharding &before,
-                     const sharding::ReshardStep &step);
+/// of a tensor of type `global`. Fails with an error where zig-zag parts would change places.
+mlir::FailureOr<mlir::Value> emitStep(mlir::OpBuilder &builder, mlir::Location loc,
+                                      const NamedMesh &mesh, mlir::RankedTensorType global,
+                                      mlir::Value local, const sharding::TensorSharding &before,
+                                      const sharding::ReshardStep &step);
 
 int64_t elementBytes(mlir::RankedTensorType type);
 

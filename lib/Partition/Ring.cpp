@@ -1,8 +1,11 @@
 #include "Ring.h"
 
+#include "Zigzag.h"
+
 #include "dtc/Dialect/Graph/AttentionPartOps.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
+#include <array>
 #include <limits>
 
 using namespace mlir;
@@ -20,7 +23,7 @@ public:
   RingSteps(OpBuilder &builder, Location loc, const NamedMesh &mesh, const sharding::AxisList &axes,
             bool causal)
       : b(builder, loc), mesh(mesh), axes(dist::toAttr(builder.getContext(), axes, mesh.mesh)),
-        count(mesh.mesh.size(axes)), causal(causal) {}
+        count(mesh.mesh.size(axes)), causal(causal), zigzag(causal && areInZigzag(axes, mesh)) {}
 
   SmallVector<Value> attention(AttentionOp op, ValueRange operands);
   SmallVector<Value> gradients(AttentionGradOp op, ValueRange operands);
@@ -30,8 +33,12 @@ private:
   Value apart(Value value) { return BarrierOp::create(b.builder, b.loc, value.getType(), value); }
   /// What the rank before has.
   Value passedOn(Value value);
+  /// Whether the keys of that step are those of a rank before this one.
+  Value areBefore(int64_t step);
   /// Row statistics where keys of that step are seen, else `hidden`.
   Value whereSeen(Value statistics, int64_t step, double hidden);
+  /// One of two, by a condition for all elements.
+  Value either(Value condition, Value yes, Value no);
   /// exp(statistics - all) of each row, for each element of a result of that shape.
   Value weight(Value statistics, Value all, ArrayRef<int64_t> shape);
 
@@ -40,11 +47,23 @@ private:
   };
   Result merged(const Result &one, const Result &other);
 
+  Result attentionOf(Value query, Value key, Value value, APFloat scale, bool isCausal);
+
+  // Of parts in zig-zag.
+  using Chunks = std::array<Value, 2>;
+  Chunks chunksOf(Value value, int64_t dim);
+  Result mergedChunks(AttentionOp op, const Result &all, const Chunks &query, Value key,
+                      Value value, int64_t step);
+  /// Of queries, keys and values.
+  using Gradients = std::array<Value, 3>;
+  Gradients gradientsOf(ArrayRef<Value> operands, APFloat scale, bool isCausal);
+  Gradients gradientsOfChunks(AttentionGradOp op, ArrayRef<Value> operands, int64_t step);
+
   TensorBuilder b;
   const NamedMesh &mesh;
   dist::AxesAttr axes;
   int64_t count;
-  bool causal;
+  bool causal, zigzag;
 };
 
 } // namespace
@@ -58,13 +77,20 @@ Value RingSteps::passedOn(Value value) {
 }
 
 /// In step n the rank at position p has the keys of position p - n, or p - n + count.
-Value RingSteps::whereSeen(Value statistics, int64_t step, double hidden) {
-  if (!causal || step == 0)
-    return statistics;
+Value RingSteps::areBefore(int64_t step) {
   auto type = RankedTensorType::get({}, b.builder.getI64Type());
   Value position = dist::AxisIndexOp::create(b.builder, b.loc, type, mesh.name, axes);
-  Value isSeen = b.compare(arith::CmpIPredicate::sge, position, step);
-  return b.selectOr(b.broadcast(isSeen, {}, shapeOf(statistics)), statistics, hidden);
+  return b.compare(arith::CmpIPredicate::sge, position, step);
+}
+
+Value RingSteps::whereSeen(Value statistics, int64_t step, double hidden) {
+  if (!causal || zigzag || step == 0)
+    return statistics;
+  return b.selectOr(b.broadcast(areBefore(step), {}, shapeOf(statistics)), statistics, hidden);
+}
+
+Value RingSteps::either(Value condition, Value yes, Value no) {
+  return b.select(b.broadcast(condition, {}, shapeOf(yes)), yes, no);
 }
 
 Value RingSteps::weight(Value statistics, Value all, ArrayRef<int64_t> shape) {
@@ -84,13 +110,46 @@ RingSteps::Result RingSteps::merged(const Result &one, const Result &other) {
           lse};
 }
 
+RingSteps::Result RingSteps::attentionOf(Value query, Value key, Value value, APFloat scale,
+                                         bool isCausal) {
+  ArrayRef<int64_t> queries = shapeOf(query);
+  auto type = cast<RankedTensorType>(query.getType())
+                  .clone({queries[0], queries[1], queries[2], shapeOf(value)[3]});
+  Type lseType = RankedTensorType::get({queries[0], queries[2], queries[1]},
+                                       statisticsType(type.getElementType()));
+  auto part = AttentionOp::create(b.builder, b.loc, type, lseType, query, key, value, Value(),
+                                  scale, isCausal);
+  // One kernel for all steps would hold the scores of all, and what they make.
+  return {b.widen(part.getResult()), apart(part.getLse())};
+}
+
+RingSteps::Chunks RingSteps::chunksOf(Value value, int64_t dim) {
+  int64_t size = shapeOf(value)[dim] / 2;
+  return {sliceAlong(b.builder, b.loc, value, dim, 0, size),
+          sliceAlong(b.builder, b.loc, value, dim, size, size)};
+}
+
+/// Adds what both chunks of the queries see of another rank's keys.
+RingSteps::Result RingSteps::mergedChunks(AttentionOp op, const Result &all, const Chunks &query,
+                                          Value key, Value value, int64_t step) {
+  Chunks keys = chunksOf(key, 1), values = chunksOf(value, 1);
+  Chunks outputs = chunksOf(all.output, 1), statistics = chunksOf(all.lse, 2);
+  Value before = areBefore(step);
+  Result middle = attentionOf(query[1], keys[0], values[0], op.getScale(), false);
+  Result selected =
+      attentionOf(either(before, query[0], query[1]), either(before, keys[0], keys[1]),
+                  either(before, values[0], values[1]), op.getScale(), false);
+  Value isBefore = b.broadcast(before, {}, shapeOf(selected.lse));
+  Result first = {selected.output, b.selectOr(isBefore, selected.lse, -kInfinity)};
+  Result second = {selected.output, b.selectOr(isBefore, -kInfinity, selected.lse)};
+  first = merged({outputs[0], statistics[0]}, first);
+  second = merged(merged({outputs[1], statistics[1]}, middle), second);
+  return {joinAlong(b.builder, b.loc, {first.output, second.output}, 1),
+          joinAlong(b.builder, b.loc, {first.lse, second.lse}, 2)};
+}
+
 SmallVector<Value> RingSteps::attention(AttentionOp op, ValueRange operands) {
   Value query = operands[0], key = operands[1], value = operands[2];
-  SmallVector<int64_t> shape = {shapeOf(query)[0], shapeOf(query)[1], shapeOf(query)[2],
-                                shapeOf(value)[3]};
-  auto type = cast<RankedTensorType>(query.getType()).clone(shape);
-  Type lseType =
-      RankedTensorType::get({shape[0], shape[2], shape[1]}, statisticsType(type.getElementType()));
   Result all;
   for (int64_t step = 0; step < count; ++step) {
     Value nextKey, nextValue;
@@ -98,46 +157,82 @@ SmallVector<Value> RingSteps::attention(AttentionOp op, ValueRange operands) {
       nextKey = passedOn(key);
       nextValue = passedOn(value);
     }
-    auto part = AttentionOp::create(b.builder, b.loc, type, lseType, query, key, value, Value(),
-                                    op.getScale(), causal && step == 0);
-    // One kernel for all steps would hold the scores of all, and what they make.
-    Value lse = whereSeen(apart(part.getLse()), step, -kInfinity);
-    Result result = {b.widen(part.getResult()), lse};
-    all = step == 0 ? result : merged(all, result);
+    if (zigzag && step > 0) {
+      all = mergedChunks(op, all, chunksOf(query, 1), key, value, step);
+    } else {
+      Result result = attentionOf(query, key, value, op.getScale(), causal && step == 0);
+      result.lse = whereSeen(result.lse, step, -kInfinity);
+      all = step == 0 ? result : merged(all, result);
+    }
     if (step > 0 && step + 1 < count)
       all = {apart(all.output), apart(all.lse)};
     key = nextKey;
     value = nextValue;
   }
-  return {b.convert(all.output, type.getElementType()), all.lse};
+  return {b.convert(all.output, getElementTypeOrSelf(query)), all.lse};
+}
+
+/// `operands`: those of the op.
+RingSteps::Gradients RingSteps::gradientsOf(ArrayRef<Value> operands, APFloat scale,
+                                            bool isCausal) {
+  auto part =
+      AttentionPartGradOp::create(b.builder, b.loc, operands[0].getType(), operands[1].getType(),
+                                  operands[2].getType(), operands[0], operands[1], operands[2],
+                                  operands[3], operands[4], operands[5], scale, isCausal);
+  return {part.getQueryGrad(), part.getKeyGrad(), part.getValueGrad()};
+}
+
+/// Those of what both chunks of the queries see of another rank's keys.
+RingSteps::Gradients RingSteps::gradientsOfChunks(AttentionGradOp op, ArrayRef<Value> operands,
+                                                  int64_t step) {
+  constexpr int64_t kKey = 1, kValue = 2, kLse = 4;
+  Value before = areBefore(step);
+  SmallVector<Value> middle, selected;
+  for (auto [i, operand] : llvm::enumerate(operands)) {
+    Chunks chunks = chunksOf(operand, i == kLse ? 2 : 1);
+    middle.push_back(i == kKey || i == kValue ? chunks[0] : chunks[1]);
+    selected.push_back(either(before, chunks[0], chunks[1]));
+  }
+  Gradients ofMiddle = gradientsOf(middle, op.getScale(), false),
+            ofSelected = gradientsOf(selected, op.getScale(), false), result;
+  for (auto [i, gradient] : llvm::enumerate(ofSelected)) {
+    Value isBefore = b.broadcast(before, {}, shapeOf(gradient));
+    Chunks chunks = {b.selectOr(isBefore, gradient, 0.0), b.selectOr(isBefore, 0.0, gradient)};
+    Value &alsoMiddle = chunks[i == 0 ? 1 : 0];
+    alsoMiddle = b.add(ofMiddle[i], alsoMiddle);
+    result[i] = joinAlong(b.builder, b.loc, {chunks[0], chunks[1]}, 1);
+  }
+  return result;
 }
 
 SmallVector<Value> RingSteps::gradients(AttentionGradOp op, ValueRange operands) {
-  Value query = operands[0], output = operands[3], lse = operands[4], grad = operands[5];
   // Not what the forward pass passed on, which would have to be kept.
   Value key = apart(operands[1]), value = apart(operands[2]);
-  Value queryGrad, ownKeyGrad, ownValueGrad, keyGrad, valueGrad;
+  Gradients own;
+  Value queryGrad, keyGrad, valueGrad;
   for (int64_t step = 0; step < count; ++step) {
     Value nextKey, nextValue;
     if (step + 1 < count) {
       nextKey = passedOn(key);
       nextValue = passedOn(value);
     }
-    auto part = AttentionPartGradOp::create(
-        b.builder, b.loc, query.getType(), key.getType(), value.getType(), query, key, value,
-        output, whereSeen(lse, step, kInfinity), grad, op.getScale(), causal && step == 0);
-    queryGrad = step == 0 ? part.getQueryGrad() : b.add(apart(queryGrad), part.getQueryGrad());
+    SmallVector<Value> ofStep(operands);
+    ofStep[1] = key;
+    ofStep[2] = value;
+    ofStep[4] = whereSeen(ofStep[4], step, kInfinity);
+    Gradients part = zigzag && step > 0 ? gradientsOfChunks(op, ofStep, step)
+                                        : gradientsOf(ofStep, op.getScale(), causal && step == 0);
+    queryGrad = step == 0 ? part[0] : b.add(apart(queryGrad), part[0]);
     if (step == 0) {
-      ownKeyGrad = part.getKeyGrad();
-      ownValueGrad = part.getValueGrad();
+      own = part;
     } else {
-      keyGrad = passedOn(step == 1 ? part.getKeyGrad() : b.add(keyGrad, part.getKeyGrad()));
-      valueGrad = passedOn(step == 1 ? part.getValueGrad() : b.add(valueGrad, part.getValueGrad()));
+      keyGrad = passedOn(step == 1 ? part[1] : b.add(keyGrad, part[1]));
+      valueGrad = passedOn(step == 1 ? part[2] : b.add(valueGrad, part[2]));
     }
     key = nextKey;
     value = nextValue;
   }
-  return {queryGrad, b.add(ownKeyGrad, keyGrad), b.add(ownValueGrad, valueGrad)};
+  return {queryGrad, b.add(own[1], keyGrad), b.add(own[2], valueGrad)};
 }
 
 FailureOr<SmallVector<Value>> buildRing(OpBuilder &builder, Operation *op, ValueRange operands,

@@ -12,6 +12,14 @@
 // one sequence in order. What is hidden is computed all the same: the last rank sees everything,
 // and the others would only wait for it.
 //
+// Where parts are in zig-zag (Zigzag.h), half of what a later step could compute is seen, on every
+// rank. Of chunks q0, q1 and k0, k1, a rank sees
+//
+//   k of a rank before it       q0 k0   q1 k0
+//   k of a rank behind it               q1 k0   q1 k1
+//
+// So a step computes the middle one, and one that it selects by its position. Nothing is hidden.
+//
 // The backward pass passes keys and values on once more. With them go the gradients of those that
 // each rank had, which come home after the last step.
 #pragma once

@@ -1,6 +1,8 @@
 // Arguments and results of a function that is made local.
 #include "Localizer.h"
 
+#include "Zigzag.h"
+
 #include "dtc/Dialect/Graph/StepOps.h"
 
 using namespace mlir;
@@ -47,6 +49,17 @@ static bool isAccumulator(func::FuncOp func, BlockArgument argument) {
   return false;
 }
 
+/// Whether what enters or leaves may lie so. Who loads and saves tensors knows nothing of zig-zag
+/// parts. What goes from a stage to another, or waits for a later call, is seen by ranks alone.
+bool Localizer::mayCross(graph::RoleAttr role, const Sharding &sharding) const {
+  if (role &&
+      (role.getKind() == graph::RoleKind::Inbox || role.getKind() == graph::RoleKind::Outbox ||
+       role.getKind() == graph::RoleKind::Kept))
+    return true;
+  return llvm::none_of(sharding.dims,
+                       [&](const AxisList &axes) { return areInZigzag(axes, mesh); });
+}
+
 LogicalResult Localizer::addArguments(OpBuilder &builder) {
   Block *block = builder.getInsertionBlock();
   for (BlockArgument argument : func.getArguments()) {
@@ -63,6 +76,9 @@ LogicalResult Localizer::addArguments(OpBuilder &builder) {
     if (!*sharding && !deferred)
       sharding = pool.keep(TensorSharding::replicated(type.getRank()));
     argumentShardings.push_back(*sharding);
+    if (*sharding && !mayCross(graph::getArgRole(func, index), **sharding))
+      return func.emitOpError() << "argument " << index
+                                << " must be whole over the axis whose parts are in zig-zag";
     if (deferred) {
       accumulators[argument] = block->addArgument(type, argument.getLoc());
       continue;
@@ -119,7 +135,12 @@ FailureOr<const TensorSharding *> Localizer::wantedResult(unsigned index, Value 
     if (graph::getArgRole(func, i) == role && argumentShardings[i] &&
         func.getArgument(i).getType() == value.getType())
       return argumentShardings[i];
-  return pool.keep({current(value).sharding->dims, {}});
+  TensorSharding natural{current(value).sharding->dims, {}};
+  if (!mayCross(role, natural)) // in its own order
+    for (AxisList &axes : natural.dims)
+      if (areInZigzag(axes, mesh))
+        axes.erase(llvm::find(axes, *mesh.zigzag), axes.end());
+  return pool.keep(natural);
 }
 
 LogicalResult Localizer::localizeReturn(OpBuilder &builder, func::ReturnOp op) {
@@ -136,6 +157,9 @@ LogicalResult Localizer::localizeReturn(OpBuilder &builder, func::ReturnOp op) {
     FailureOr<const TensorSharding *> wanted = wantedResult(i, value);
     if (failed(wanted) || failed(checkedLocalType(type, *wanted, "result " + Twine(i))))
       return failure();
+    if (!mayCross(graph::getResultRole(func, i), **wanted))
+      return func.emitOpError() << "result " << i
+                                << " must be whole over the axis whose parts are in zig-zag";
     FailureOr<Value> local = fetch(builder, value, **wanted, op);
     if (failed(local))
       return failure();

@@ -53,7 +53,10 @@ static Value reshardLocal(OpBuilder &builder, Location loc, const NamedMesh &mes
   if (!steps)
     return {};
   for (const ReshardStep &step : *steps) {
-    local = emitStep(builder, loc, mesh, type, local, from, step);
+    FailureOr<Value> next = emitStep(builder, loc, mesh, type, local, from, step);
+    if (failed(next))
+      return {};
+    local = *next;
     from = step.after;
   }
   return local;

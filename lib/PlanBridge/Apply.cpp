@@ -2,8 +2,10 @@
 #include "Functions.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Dist/Zigzag.h"
 #include "dtc/Plan/Plan/Blocks.h"
 #include "dtc/Plan/Plan/Crossings.h"
+#include "dtc/Plan/Plan/SequenceOrder.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
 #include <limits>
@@ -28,11 +30,14 @@ public:
   Applier(ModuleOp module, const Problem &problem, const Plan &plan,
           const std::vector<bool> &ownStages = {})
       : module(module), problem(problem), plan(plan), ownStages(ownStages),
-        context(module.getContext()), meshName(FlatSymbolRefAttr::get(context, "mesh")) {
+        context(module.getContext()), meshName(FlatSymbolRefAttr::get(context, "mesh")),
+        zigzag(plan::liesInZigzag(problem, plan::ProblemFacts(problem), plan)) {
     for (const auto &[id, layout] : plan.arguments) {
       const plan::Value &value = problem.values[id];
       TensorSharding complete = layout;
       complete.partial.clear();
+      if (zigzag)
+        complete = plan::asLoaded(value, std::move(complete), plan.mesh);
       // There is one target, whatever it is called.
       arguments[value.kind][value.kind == ValueKind::Target ? "" : value.name] = {
           layout.dims.size(), dist::toAttr(context, meshName, complete, plan.mesh)};
@@ -59,6 +64,7 @@ private:
   const std::vector<bool> ownStages;
   MLIRContext *context;
   FlatSymbolRefAttr meshName;
+  const bool zigzag; ///< parts of sequences lie so
   /// How an argument is laid out, without what is pending.
   struct Argument {
     size_t rank = 0;
@@ -87,6 +93,8 @@ LogicalResult Applier::addMesh() {
   auto mesh =
       dist::MeshOp::create(builder, module.getLoc(), "mesh", builder.getStrArrayAttr(names),
                            builder.getDenseI64ArrayAttr(sizes), builder.getStrArrayAttr(degrees));
+  if (zigzag)
+    mesh->setAttr(dist::kZigzag, dist::toAttr(context, plan.mesh.ofDegree("cp"), plan.mesh));
   if (Attribute devices = devicesOfStages(builder))
     mesh->setAttr(dist::DistDialect::kDevices, devices);
   return success();

@@ -1,5 +1,6 @@
 #include "dtc/Report/Json.h"
 
+#include "dtc/Plan/Plan/SequenceOrder.h"
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Report/Words.h"
 
@@ -166,6 +167,20 @@ static ordered_json adviceJson(const plan::Advice &advice) {
   return json;
 }
 
+/// Which tokens ranks have whose keys go round; null where none do.
+static ordered_json sequenceJson(const PlanFacts &facts) {
+  const plan::Plan &plan = facts.search.plan;
+  ordered_json json = nullptr;
+  if (!plan::passesKeysOn(plan.degrees))
+    return json;
+  std::string why = plan::whyInOrder(facts.problem, plan::ProblemFacts(facts.problem), plan.mesh);
+  json["zigzag"] = why.empty();
+  json["why_in_order"] = nullptr;
+  if (!why.empty())
+    json["why_in_order"] = why;
+  return json;
+}
+
 ordered_json planJson(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   ordered_json collectives = ordered_json::array(), alternatives = ordered_json::array();
@@ -186,6 +201,7 @@ ordered_json planJson(const PlanFacts &facts) {
           {"planning_time_s", facts.planningSeconds},
           {"plan", degreesJson(search.plan.degrees)},
           {"predicted", predictionJson(search.predicted, search.plan.degrees, facts)},
+          {"sequence", sequenceJson(facts)},
           {"stages", stagesJson(search.predicted, search.plan.degrees)},
           {"collectives", collectives},
           {"alternatives", alternatives},

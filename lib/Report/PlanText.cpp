@@ -1,5 +1,6 @@
 #include "dtc/Report/PlanText.h"
 
+#include "dtc/Plan/Plan/SequenceOrder.h"
 #include "dtc/Report/Failure.h"
 #include "dtc/Report/Words.h"
 
@@ -230,6 +231,18 @@ static void printConditions(std::ostream &out, const PlanFacts &facts) {
     out << "assumed  " << assumed << "\n";
 }
 
+/// Which tokens ranks have whose keys go round.
+static void printSequence(std::ostream &out, const PlanFacts &facts) {
+  const plan::Plan &plan = facts.search.plan;
+  if (!plan::passesKeysOn(plan.degrees))
+    return;
+  std::string why = plan::whyInOrder(facts.problem, plan::ProblemFacts(facts.problem), plan.mesh);
+  out << "sequence  each rank of cp has "
+      << (why.empty() ? "a chunk from either end (zig-zag): all see equally many keys"
+                      : "one part, in order: " + why)
+      << "\n";
+}
+
 std::string planText(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   std::ostringstream out;
@@ -250,6 +263,7 @@ std::string planText(const PlanFacts &facts) {
   if (facts.devices == 1)
     out << " one device";
   out << "\n";
+  printSequence(out, facts);
   for (const MeshPart &part : parts)
     printParameters(out, facts, part);
   printCollectives(out, facts);

@@ -1,5 +1,6 @@
 #include "Dimensions.h"
 
+#include "dtc/Dialect/Dist/Zigzag.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
 
 #include <set>
@@ -19,6 +20,14 @@ Dimensions::Dims &Dimensions::dimsOf(Value value) {
 
 static sharding::Mesh meshOf(ModuleOp module) {
   return dist::toMesh(*module.getOps<dist::MeshOp>().begin());
+}
+
+/// -1: no axis splits so.
+static sharding::AxisId zigzagOf(ModuleOp module) {
+  dist::MeshOp mesh = *module.getOps<dist::MeshOp>().begin();
+  auto names = mesh->getAttrOfType<dist::AxesAttr>(dist::kZigzag);
+  auto axes = names ? dist::toAxes(names, dist::toMesh(mesh)) : std::nullopt;
+  return axes ? axes->front() : -1;
 }
 
 /// Axes of one name stay different where meshes have different ones.
@@ -59,6 +68,7 @@ LogicalResult Dimensions::find() {
       function.walk([&](Operation *op) { tieParts(op); });
   for (ModuleOp module : modules) {
     mesh = meshOf(module);
+    zigzag = zigzagOf(module);
     for (func::FuncOp function : functionsOf(module))
       splitBy(function);
   }
@@ -287,7 +297,8 @@ int64_t Dimensions::axisInTwin(const sharding::MeshAxis &axis) const {
 
 SmallVector<SizeClasses::Split> Dimensions::toSplits(const sharding::AxisList &list) const {
   return llvm::map_to_vector(list, [&](sharding::AxisId axis) -> SizeClasses::Split {
-    return {mesh.axes[axis].size, axisInTwin(mesh.axes[axis])};
+    const int64_t chunks = axis == zigzag ? 2 : 1; // of a rank
+    return {chunks * mesh.axes[axis].size, chunks * axisInTwin(mesh.axes[axis])};
   });
 }
 

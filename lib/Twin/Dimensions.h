@@ -45,6 +45,7 @@ private:
 
   llvm::SmallVector<mlir::ModuleOp> modules;
   sharding::Mesh mesh;                                     ///< whose shards are looked at
+  sharding::AxisId zigzag = -1;                            ///< of that mesh
   std::map<std::pair<std::string, int64_t>, int64_t> axes; ///< by name and size
   SizeClasses classes;
   llvm::DenseMap<mlir::Value, Dims> dims;

@@ -1,6 +1,7 @@
 """Context parallelism: ranks with a part of every sequence each, against PyTorch, one rank and the prediction."""
 
 import json
+import re
 
 import numpy
 import pytest
@@ -36,6 +37,8 @@ PLANS = [
     ("llama", "adamw", 4, "pp=2,cp=2,zero=3,schedule=zb,micro_batch=1,cp_by=ring"),
     ("gpt2", "adamw", 4, "dp=2,cp=2,cp_by=ring,zero=1,recompute=full"),
     ("bart", "adamw", 2, "cp=2,cp_by=ring"),  # keys of another sequence
+    ("qwen2", "adamw", 4, "cp=4,cp_by=ring"),
+    ("llama", "adamw", 4, "cp=2,tp=2,sp=on,cp_by=ring,recompute=selective"),  # tp cuts a rank's two chunks
 ]
 
 
@@ -95,7 +98,7 @@ def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
     priced = dict.fromkeys(sent, 0)
     for use in json.loads(check_call("dtc", "plan", *arguments, "--json").out)["collectives"]:
         priced[use["kind"]] += use["count"]
-    priced["all_reduce"] += "cp" in plan  # how many targets count
+    priced["all_reduce"] += "cp" in plan and "ring" not in plan  # how many targets count; a ring's ranks read all of them
     assert sent == priced
     if "heads" in plan:
         assert (sent["all_to_all"], sent["all_gather"], sent["reduce_scatter"]) == (16, 1, 0)  # 1: of positions' gradient
@@ -120,6 +123,30 @@ def test_a_ring_holds_parts_alone(tmp_path):
     gathered, ring = (arena_bytes(*flags, f"cp=4,cp_by={by}") for by in ("keys", "ring"))
     assert ring < 0.45 * gathered
     check_prediction(*flags, "cp=4,cp_by=ring")
+
+
+def sequence_of(model: str, plan: str, devices: int) -> dict:
+    return json.loads(check_call("dtc", "plan", MODELS / f"{model}.onnx", "--devices", devices, "--cluster", "cpu", *FLAGS,
+                                 "--plan", plan, "--json").out)["sequence"]
+
+
+@pytest.mark.parametrize("cp", [2, 4])
+def test_ranks_compute_no_hidden_keys_of_others(cp):
+    """All ranks have one program, in which a step computes half of the scores with another rank's keys."""
+    plan = f"cp={cp},cp_by=ring"
+    program = check_call("dtc", "compile", MODELS / "llama.onnx", "--devices", cp, *FLAGS, "--plan", plan,
+                         "--emit", "partition").out
+    scores = re.findall(r"dtc.attention .* : tensor<\d+x(\d+)x\d+x\d+xf32>, tensor<\d+x(\d+)x", program)
+    pairs = [int(queries) * int(keys) for queries, keys in scores]
+    own = max(pairs)
+    assert len(pairs) == 2 * (2 * cp - 1) and sum(pairs) == 2 * (own + (cp - 1) * own // 2)  # two layers
+    assert "dist.zigzag" in program
+    assert sequence_of("llama", plan, cp) == {"zigzag": True, "why_in_order": None}
+
+
+def test_tokens_keep_their_order_where_nothing_is_hidden():
+    assert sequence_of("t5", "cp=2,cp_by=ring", 2) == {"zigzag": False, "why_in_order": "no attention has a causal mask"}
+    assert sequence_of("gpt2", "cp=2,cp_by=keys", 2) is None
 
 
 def test_attention_with_a_bias_gathers_beside_a_ring():

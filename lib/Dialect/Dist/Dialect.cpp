@@ -1,5 +1,6 @@
 // Registration, and verification of the dialect's attributes on other ops.
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Dist/Zigzag.h"
 
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
@@ -147,6 +148,16 @@ static LogicalResult verifyDevices(Operation *op, Attribute value) {
   return success();
 }
 
+/// `dist.zigzag` on a mesh.
+static LogicalResult verifyZigzag(Operation *op, Attribute value) {
+  auto mesh = dyn_cast<MeshOp>(op);
+  auto names = dyn_cast<AxesAttr>(value);
+  auto axes = mesh && names ? toAxes(names, toMesh(mesh)) : std::nullopt;
+  return axes && axes->size() == 1
+             ? success()
+             : op->emitOpError("dist.zigzag must name one axis of a mesh, got: ") << value;
+}
+
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == kLocal)
     return isa<UnitAttr>(attribute.getValue())
@@ -161,6 +172,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                      << attribute.getValue();
   if (attribute.getName() == kDevices)
     return verifyDevices(op, attribute.getValue());
+  if (attribute.getName() == kZigzag)
+    return verifyZigzag(op, attribute.getValue());
   if (attribute.getName() != kOp)
     return op->emitOpError("unknown attribute: ") << attribute.getName();
   auto attr = dyn_cast<OpShardingAttr>(attribute.getValue());

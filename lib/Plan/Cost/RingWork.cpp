@@ -1,6 +1,8 @@
 // What attention does whose keys go round.
 #include "dtc/Plan/Cost/OpWork.h"
 
+#include "dtc/Plan/Plan/SequenceOrder.h"
+
 #include <algorithm>
 
 namespace dtc::plan {
@@ -14,6 +16,23 @@ using sharding::TensorFactors;
 
 /// Merging two results takes the weights of either and their sum.
 static constexpr int64_t kMergeKernels = 2;
+
+/// A chunk of queries with a chunk of another rank's keys, of which all is seen.
+static LocalWork chunkOf(LocalWork work) {
+  work.causal = false;
+  work.flops /= 4;
+  work.bytes /= 2;
+  work.m /= 2;
+  work.n /= 2;
+  work.passedBytes /= 2;
+  return work;
+}
+
+/// Of parts in zig-zag a step computes two pairs of chunks, else all of another rank's keys.
+static double laterStepSeconds(const CostModel &model, LocalWork work, bool zigzag) {
+  work.causal = false;
+  return zigzag ? 2 * model.opSeconds(chunkOf(work)) : model.opSeconds(work);
+}
 
 bool OpWork::goesRound(OpId id, const OpSharding &choice) const {
   return sharding::ringOf(problem.ops[id].rule, choice).has_value();
@@ -47,11 +66,20 @@ Computing OpWork::computing(OpId id, const OpSharding &choice, const Mesh &mesh)
   std::optional<Ring> ring = sharding::ringOf(problem.ops[id].rule, choice);
   if (!ring)
     return result;
-  step.causal = false; // keys of other ranks: all seen or none, and computed all the same
+  const bool zigzag = problem.ops[id].causal && whyInOrder(problem, facts, mesh).empty();
   int64_t later = mesh.size(ring->axes) - 1;
+  LocalWork merge = mergeWork(id, choice, mesh);
+  int64_t kernels = result.kernels;
+  if (zigzag) { // the second chunk is merged twice; one pair is selected from two
+    constexpr double merged = 1.5, selected = 1.5;
+    merge.bytes = merged * merge.bytes +
+                  selected * double(localBytesOf(id, choice, mesh, std::nullopt, false));
+    merge.kernels += 2;
+    kernels *= 2;
+  }
   result.seconds +=
-      double(later) * (model.opSeconds(step) + model.opSeconds(mergeWork(id, choice, mesh)));
-  result.kernels += later * (result.kernels + kMergeKernels);
+      double(later) * (laterStepSeconds(model, step, zigzag) + model.opSeconds(merge));
+  result.kernels += later * (kernels + merge.kernels);
   return result;
 }
 
@@ -62,10 +90,10 @@ std::vector<RingUse> OpWork::ring(OpId id, const OpSharding &choice, const Mesh 
     return {};
   const Cluster &cluster = model.getCluster();
   int64_t hops = mesh.size(ring->axes) - 1;
-  LocalWork step = work(id, choice, mesh);
-  step.causal = false;
+  const bool zigzag = op.causal && whyInOrder(problem, facts, mesh).empty();
   bool overlaps = !cluster.sharedMemory && cluster.software.overlapCommunication;
-  double free = overlaps ? model.opSeconds(step) : 0; // beside a step
+  double free = // beside a step
+      overlaps ? laterStepSeconds(model, work(id, choice, mesh), zigzag) : 0;
   std::vector<RingUse> result;
   auto add = [&](const std::vector<ValueId> &values, const std::vector<TensorFactors> &factors,
                  bool isResult) {

@@ -1,4 +1,5 @@
 // From the chosen variables to a plan.
+#include "dtc/Plan/Plan/SequenceOrder.h"
 #include "dtc/Plan/Shard/ShardingSolver.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -59,9 +60,12 @@ void ShardingSolver::assembleSum(OpId id, const std::vector<int> &chosen, Plan &
 }
 
 void ShardingSolver::assembleArguments(const std::vector<int> &chosen, Plan &plan) {
+  const bool zigzag = liesInZigzag(problem, facts, plan);
   for (ValueId value = 0; value < problem.arguments; ++value) {
     plan.arguments[value] = layouts[layoutOf[value]];
     const Value &argument = problem.values[value];
+    if (zigzag)
+      plan.arguments[value] = asLoaded(argument, plan.arguments[value], mesh);
     if (argument.kind == ValueKind::Parameter && argument.trainable)
       plan.storage.push_back({argument.name, layouts[layoutOf[value]], {}, {}, {}});
   }

@@ -1,0 +1,74 @@
+#include "dtc/Plan/Plan/SequenceOrder.h"
+
+namespace dtc::plan {
+
+static std::string nameOf(const Op &op) { return op.name + " (" + op.location + ")"; }
+
+static bool isSquare(const Problem &problem, const Op &op) {
+  const std::vector<int64_t> &queries = problem.values[op.operands[0]].shape,
+                             &keys = problem.values[op.operands[1]].shape;
+  return queries.size() == 4 && keys.size() == 4 && queries[1] == keys[1];
+}
+
+/// Keys that are gathered would have to be put in order each time.
+static std::string whyNotAttention(const Problem &problem, const ProblemFacts &facts) {
+  bool isCausal = false;
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    const Op &op = problem.ops[id];
+    if (op.kind != OpKind::Attention || op.backward || facts.isStatic[id])
+      continue;
+    if (op.operands.size() != 3)
+      return "its bias belongs to keys in order: " + nameOf(op);
+    if (op.causal && !isSquare(problem, op))
+      return "its causal mask doesn't begin with the keys: " + nameOf(op);
+    isCausal |= op.causal;
+  }
+  return isCausal ? "" : "no attention has a causal mask";
+}
+
+static std::string whyNotDivided(const Problem &problem, const ProblemFacts &facts, int64_t ranks) {
+  for (size_t id = 0; id < problem.ops.size(); ++id) {
+    sharding::FactorId factor = facts.sequenceSplit[id];
+    if (factor < 0)
+      continue;
+    const Op &op = problem.ops[id];
+    int64_t size = op.rule->factors[factor].size;
+    if (size % ranks == 0 && size % (2 * ranks) != 0)
+      return "a rank's part can't be halved of " + std::to_string(size) + ": " + nameOf(op);
+  }
+  return "";
+}
+
+bool passesKeysOn(const Degrees &degrees) {
+  return degrees.cp > 1 && degrees.contextExchange == ContextExchange::Ring;
+}
+
+std::string whyInOrder(const Problem &problem, const ProblemFacts &facts,
+                       const sharding::Mesh &mesh) {
+  const sharding::AxisList axes = mesh.ofDegree("cp");
+  const int64_t ranks = mesh.size(axes), tensorRanks = mesh.size(mesh.ofDegree("tp"));
+  if (axes.size() != 1 || ranks == 1)
+    return "cp is " + std::to_string(axes.size()) + " axes of " + std::to_string(ranks);
+  if (tensorRanks > 1 && tensorRanks % 2 != 0)
+    return "tp can't divide both halves of a rank's part: " + std::to_string(tensorRanks);
+  for (const FunctionResult &result : problem.results)
+    if (result.kind == ResultKind::Output && facts.sequenceDim[result.value] >= 0)
+      return "an output has a sequence: " + result.name;
+  if (std::string why = whyNotAttention(problem, facts); !why.empty())
+    return why;
+  return whyNotDivided(problem, facts, ranks);
+}
+
+bool liesInZigzag(const Problem &problem, const ProblemFacts &facts, const Plan &plan) {
+  return passesKeysOn(plan.degrees) && whyInOrder(problem, facts, plan.mesh).empty();
+}
+
+sharding::TensorSharding asLoaded(const Value &argument, sharding::TensorSharding layout,
+                                  const sharding::Mesh &mesh) {
+  if (argument.kind == ValueKind::Input || argument.kind == ValueKind::Target)
+    for (sharding::AxisList &axes : layout.dims)
+      std::erase_if(axes, [&](sharding::AxisId axis) { return mesh.axes[axis].degree == "cp"; });
+  return layout;
+}
+
+} // namespace dtc::plan
