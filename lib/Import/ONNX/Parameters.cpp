@@ -43,6 +43,10 @@ public:
         for (const std::string &name : node->output())
           dependent.insert(name);
     findTrained();
+    isOlderExport =
+        model.proto->producer_name() == "pytorch" &&
+        llvm::all_of(model.nodes, [](const auto *node) { return hasOlderName(*node); }) &&
+        llvm::none_of(stored, [](const auto &each) { return isOfOptimizer(each.first()); });
   }
 
   static bool isWeightKind(const std::string &kind) {
@@ -109,10 +113,22 @@ private:
     static const std::set<std::string> arithmetic = {
         "Add",     "Sub",      "Mul",  "Div", "Exp",   "Log",    "Neg",     "Abs",      "Sqrt",
         "Sigmoid", "Softplus", "Tanh", "Pow", "PRelu", "Expand", "Reshape", "Unsqueeze"};
-    return model.proto->producer_name() == "pytorch" && !isComputed(name) &&
-           trained.contains(name) && llvm::all_of(readers.of(name), [](const TensorUse &use) {
+    return isOlderExport && !isComputed(name) && trained.contains(name) &&
+           llvm::all_of(readers.of(name), [](const TensorUse &use) {
              return arithmetic.count(use.node->op_type()) && (use.input == 0 || takesTwo(use));
            });
+  }
+
+  /// "/m/h.0/attn/MatMul_1", or "Constant_12" of a node outside of modules.
+  static bool hasOlderName(const onnx::NodeProto &node) {
+    return StringRef(node.name()).starts_with("/") ||
+           StringRef(node.name()).starts_with(node.op_type() + "_");
+  }
+
+  /// Optimizers of files make initializers of Constant nodes, which then look like the module's
+  /// own.
+  static bool isOfOptimizer(StringRef name) {
+    return name.contains('/') || name.starts_with("ortshared");
   }
 
   /// Whether both inputs of the operator are values: the second one of others is a setting.
@@ -168,6 +184,7 @@ private:
 
   const Model &model;
   const Readers &readers;
+  bool isOlderExport = false;      ///< as PyTorch's older exporter wrote it
   std::set<std::string> dependent; ///< values that depend on data
   std::set<std::string> trained;   ///< values that a gradient can reach, as far as a file tells
 };

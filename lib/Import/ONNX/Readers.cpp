@@ -9,12 +9,24 @@ namespace dtc::import {
 
 static constexpr const char *kScopes = "pkg.torch.onnx.name_scopes";
 
+/// Of /m/layer_2/norm_1/Add it is /m/layer/norm: later calls of a module are numbered.
+static std::string olderModule(StringRef node) {
+  std::string module;
+  SmallVector<StringRef> parts;
+  node.split(parts, '/');
+  for (StringRef part : ArrayRef(parts).drop_front().drop_back()) {
+    const StringRef name = part.rtrim("0123456789");
+    const bool isNumbered = name.size() < part.size() && name.ends_with("_");
+    module += "/" + (isNumbered ? name.drop_back() : part).str();
+  }
+  return module;
+}
+
 std::string moduleOf(const onnx::NodeProto &node) {
   // In `['', 'm', 'm.wte', 'embedding']` it is the last but one.
   const std::string scopes = metadata(node.metadata_props(), kScopes);
   if (scopes.empty())
-    return StringRef(node.name()).contains('/') ? StringRef(node.name()).rsplit('/').first.str()
-                                                : "";
+    return StringRef(node.name()).contains('/') ? olderModule(node.name()) : "";
   SmallVector<StringRef> parts;
   StringRef(scopes).trim("[]").split(parts, ',');
   return parts.size() < 2 ? "" : parts[parts.size() - 2].trim(" '\"").str();
