@@ -3,13 +3,15 @@
 
     scripts/gpu_tests.py pack build/gpu-tests                          where dtc is built: a folder, and build/gpu-tests.tar.gz
     scripts/gpu_tests.py pack build/gpu-tests --speed                  with GPT-2 124M and a Llama of 1B; needs torch and transformers
-    build/gpu-tests/gpu_tests.py run -o docs/GpuResults.md             on the machine with GPUs; every part
+    build/gpu-tests/gpu_tests.py run -o docs/GpuResults.md             on the machine with GPUs; every part, in half an hour
+    build/gpu-tests/gpu_tests.py run --call 1 -o docs/GpuResults.md    the parts of one of three calls of ten minutes
     build/gpu-tests/gpu_tests.py run --part train -o docs/GpuResults.md
 
 The folder has dtc-run, the device's unit tests, the libraries that they need, compiled artifacts of the test models with
 their data, and what PyTorch computed. The libraries of CUDA are those of the machine, or of PyTorch's packages on it, or
-those that DTC_CUDA_LIBRARY_PATH names. Each part ends within --seconds (540); what it didn't reach is said. Exit codes: 0 all
-passed, 1 something failed, 4 no GPU.
+those that DTC_CUDA_LIBRARY_PATH names. Python needs no package; PyTorch is compared with where it is installed. Each part ends
+within its seconds, or --seconds; what it didn't reach is said. What parts write beside the page has its name. Exit codes: 0
+all passed, 1 something failed, 4 no GPU.
 """
 
 import argparse
@@ -108,13 +110,14 @@ def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, quick: bool, sp
         shutil.copy(models / f"{model}.data.safetensors", folder / "models")
         packed.append({"name": name, "model": model, "recipe": recipe, "gpus": gpus, "bounds": bounds,
                        "steps": [{key: step[key] for key in ("loss", "grad_norm")} for step in reference["steps"]]})
-    for binary in (build / "bin" / "dtc-run", build / "test" / "Unit" / "DeviceConformanceTests"):
+    for binary in (build / "bin" / "dtc-run", build / "test" / "Unit" / "DeviceConformanceTests",
+                   build / "test" / "lib" / "Driver" / "gpu-calibration"):
         shutil.copy(binary, folder / "bin")
         for library in needed_libraries(binary):
             shutil.copy(library, folder / "lib")
     shutil.copy(ROOT / "test" / "Unit" / "Runtime" / "TestKernels.ptx", folder / "bin")
     gpu_functions.pack(folder / "models", build, models / "functions.onnx")
-    for script in ("gpu_tests.py", "gpu_functions.py", "gpu_speed.py"):
+    for script in ("gpu_tests.py", "gpu_functions.py", "gpu_planner.py", "gpu_speed.py"):
         shutil.copy(HERE / script, folder / script)
     models_to_time = speed_models(quick, folder / "models") if speed else []
     timed = [gpu_speed.pack_model(folder / "models", build, *model) for model in models_to_time]
@@ -165,7 +168,8 @@ def find_gpus(libraries: str) -> list[str]:
 class Machine:
     """What runs commands here, until a part's time is over."""
 
-    def __init__(self, seconds: float):
+    def __init__(self, seconds: float | None, output: pathlib.Path):
+        self.output = output
         given = os.environ.get("DTC_CUDA_LIBRARY_PATH")
         self.libraries = given or str(HERE / "cuda")
         if not given:
@@ -174,20 +178,24 @@ class Machine:
             "DTC_CUDA_LIBRARY_PATH": self.libraries, "DTC_TEST_PTX": str(HERE / "bin" / "TestKernels.ptx"),
             "LD_LIBRARY_PATH": ":".join([str(HERE / "lib"), self.libraries, os.environ.get("LD_LIBRARY_PATH", "")])}
         self.seconds = seconds
-        self.end = time.monotonic() + seconds
+        self.end = time.monotonic()
         # In a process of its own: what a driver does at the end of this one is no test.
         asked = subprocess.run([sys.executable, __file__, "gpus", self.libraries], capture_output=True, text=True)
         self.gpus = json.loads(asked.stdout) if asked.returncode == 0 else []
 
-    def begin_part(self) -> None:
-        self.end = time.monotonic() + self.seconds
+    def begin_part(self, part: str) -> None:
+        self.end = time.monotonic() + (SECONDS[part] if self.seconds is None else self.seconds)
 
-    def run(self, *command: object) -> tuple[int, str]:
-        """Exit code and all that was said; 124 where the part's time is over."""
+    def beside(self, name: str) -> pathlib.Path:
+        """A file beside the page."""
+        return self.output.with_suffix(f".{name}")
+
+    def run(self, *command: object, most: float = 1e9) -> tuple[int, str]:
+        """Exit code and all that was said; 124 where the part's time is over, or `most` seconds are."""
         try:
             done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   errors="replace", env=self.environment, cwd=HERE, stdin=subprocess.DEVNULL,
-                                  timeout=max(1.0, self.end - time.monotonic()))
+                                  timeout=max(1.0, min(most, self.end - time.monotonic())))
             return done.returncode, done.stdout
         except subprocess.TimeoutExpired as late:
             said = late.stdout or b""
@@ -226,12 +234,12 @@ def check_losses(case: dict, log: pathlib.Path) -> tuple[bool, str]:
             f"{figures}, {1000 * times[len(times) // 2]:.2f} ms a step")
 
 
-def compare_losses(machine: Machine, case: dict, *before: str) -> tuple[str, bool | None, str]:
+def compare_losses(machine: Machine, case: dict, *before: str, most: float = 60) -> tuple[str, bool | None, str]:
     log = HERE / "train.jsonl"
     log.unlink(missing_ok=True)
     if machine.is_late():
         return case["name"], None, "the part's time was over"
-    code, said = machine.run(*before, *training(case, log, "--steps", STEPS))
+    code, said = machine.run(*before, *training(case, log, "--steps", STEPS), most=most)
     return (case["name"], False, f"exit code {code}: {last_line(said)}") if code else (case["name"], *check_losses(case, log))
 
 
@@ -251,7 +259,7 @@ def part_shared(machine: Machine, cases: list):
     """The same of ranks that share one GPU, by collectives of dtc's own in the place of NCCL's."""
     for case in cases:
         if case["gpus"] > 1:
-            yield compare_losses(machine, case, "env", "DTC_SHARE_GPU=1")
+            yield compare_losses(machine, case, "env", "DTC_SHARE_GPU=1", most=20)
 
 
 def part_device(machine: Machine, cases: list):
@@ -311,6 +319,32 @@ def part_sanitizer(machine: Machine, cases: list):
             yield name, code == 0, (summary or [f"exit code {code}: {last_line(said)}"])[-1].strip("= ")
 
 
+def part_planner(machine: Machine, cases: list):
+    """The device's properties, which cuDNN's planner takes where there is no device (test/Integration/cudnn_support.py)."""
+    if machine.is_emulated():
+        yield "properties", None, "an emulated GPU has none for cuDNN"
+        return
+    code, said = machine.run(sys.executable, HERE / "gpu_planner.py", machine.libraries)
+    if code == 0:
+        machine.beside("properties.json").write_text(said)
+    yield "properties", code == 0, f"{len(said)} characters: {machine.beside('properties.json').name}" if code == 0 else last_line(said)
+
+
+def part_calibrate(machine: Machine, cases: list):
+    """What `dtc calibrate --target cuda` measures, against the built-in cluster of an H100."""
+    code, said = machine.run(HERE / "bin" / "gpu-calibration")
+    if code:
+        yield "calibrate", False, f"exit code {code}: {last_line(said)}"
+        return
+    machine.beside("calibrated.yaml").write_text(said)
+    yield "calibrate", True, f"{said.splitlines()[0].strip('# ')}; {machine.beside('calibrated.yaml').name}"
+    for key, built_in in gpu_speed.BUILT_IN.items():
+        found = float(re.search(rf"{key}: ([0-9.e+-]+)", said)[1])
+        good = abs(found / built_in - 1) <= gpu_speed.MOST_APART
+        yield (f"calibrate: {key}", gpu_speed.judge(good, machine) if gpu_speed.GPU in " ".join(machine.gpus) else None,
+               f"{found:.4g}, {100 * (found / built_in - 1):+.1f} % of the built-in {built_in:g}")
+
+
 def part_functions(machine: Machine, cases: list):
     """Elementwise functions against Python's in float64, and against the emulated GPU's bits."""
     yield from gpu_functions.rows(machine, HERE / "bin" / "dtc-run", HERE / "models")
@@ -325,8 +359,12 @@ def part_speed(machine: Machine, cases: list):
         yield from gpu_speed.model_rows(machine, HERE / "models", model, gpu_speed.LEAST_BYTES if model["sequence"] > 64 else 4096)
 
 
-PARTS = {"train": part_train, "shared": part_shared, "device": part_device, "functions": part_functions,
-         "processes": part_processes, "sanitizer": part_sanitizer, "speed": part_speed}
+PARTS = {"train": part_train, "shared": part_shared, "device": part_device, "functions": part_functions, "planner": part_planner,
+         "calibrate": part_calibrate, "processes": part_processes, "sanitizer": part_sanitizer, "speed": part_speed}
+# Of each part; those of a call take less than ten minutes together.
+SECONDS = {"train": 90, "shared": 180, "device": 40, "functions": 20, "planner": 20, "calibrate": 60, "processes": 120,
+           "sanitizer": 540, "speed": 540}
+CALLS = {1: ["device", "train", "functions", "planner", "calibrate", "shared", "processes"], 2: ["speed"], 3: ["sanitizer"]}
 
 
 def driver_version() -> str:
@@ -370,15 +408,15 @@ def write_page(output: pathlib.Path, sections: dict[str, list[str]]) -> None:
     output.write_text("\n".join(lines).rstrip() + "\n")
 
 
-def run(parts: list, output: pathlib.Path, seconds: float) -> int:
+def run(parts: list, output: pathlib.Path, seconds: float | None) -> int:
     packed = json.loads((HERE / "cases.json").read_text())
-    machine = Machine(seconds)
+    machine = Machine(seconds, output)
     if not machine.gpus:
         print("gpu_tests: no GPU: there is no driver (libcuda.so.1), or it sees none", file=sys.stderr)
         return NO_GPU
     results, sections = [], kept_sections(output)
     for part in parts:
-        machine.begin_part()
+        machine.begin_part(part)
         begin, rows = time.monotonic(), []
         for row in PARTS[part](machine, packed["cases"]):
             rows.append(row)
@@ -402,7 +440,9 @@ def main() -> int:
     running = commands.add_parser("run")
     running.add_argument("-o", "--output", type=pathlib.Path, default=pathlib.Path("GpuResults.md"))
     running.add_argument("--part", choices=PARTS, action="append")
-    running.add_argument("--seconds", type=float, default=540, help="of each part")
+    running.add_argument("--call", type=int, choices=CALLS, help="the parts that ten minutes are enough for: " +
+                         "; ".join(f"{call}: {', '.join(parts)}" for call, parts in CALLS.items()))
+    running.add_argument("--seconds", type=float, help="of each part, in the place of its own")
     commands.add_parser("gpus").add_argument("libraries")
     options = parser.parse_args()
     if options.command == "pack":
@@ -411,7 +451,8 @@ def main() -> int:
     if options.command == "gpus":
         print(json.dumps(find_gpus(options.libraries)))
         return 0
-    return run(options.part or list(PARTS), options.output.resolve(), options.seconds)
+    parts = options.part or (CALLS[options.call] if options.call else [part for call in CALLS.values() for part in call])
+    return run(parts, options.output.resolve(), options.seconds)
 
 
 if __name__ == "__main__":

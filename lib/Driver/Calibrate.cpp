@@ -1,5 +1,6 @@
 // dtc calibrate: measures this machine with the very primitives a run uses.
 #include "Commands.h"
+#include "GpuCalibration.h"
 #include "OwnCluster.h"
 #include "WriteText.h"
 #include "dtc/Driver/Diagnostics.h"
@@ -251,11 +252,35 @@ plan::Cluster measureMachine() {
   return calibration.result();
 }
 
+static ExitCode calibrateGpus(const CalibrateOptions &options, const Answer &answer) {
+  rt::Result<MeasuredGpus> measured = measureGpus();
+  if (!measured) {
+    printError(measured.status().message());
+    return measured.status().code();
+  }
+  const plan::DeviceSpec &device = measured->cluster.device;
+  if (ExitCode code = writeText(options.output, plan::toYaml(measured->cluster));
+      code != ExitCode::Done)
+    return code;
+  answer.out << device.name << ": ";
+  for (auto [type, name] :
+       {std::pair(plan::DType::F32, "f32"), {plan::DType::BF16, "bf16"}, {plan::DType::F16, "f16"}})
+    answer.out << name << " " << device.achieved.at(type) / 1e12 << " TFLOP/s, ";
+  answer.out << "memory " << device.bandwidth / 1e9 << " GB/s, a launch "
+             << device.launchSeconds * 1e6 << " us, attention "
+             << measured->attention.forward / 1e12 << " and backward "
+             << measured->attention.backward / 1e12 << " TFLOP/s; written to " << options.output
+             << "\n";
+  return ExitCode::Done;
+}
+
 ExitCode calibrate(const CalibrateOptions &options, const Answer &answer) {
   if (auto file = rt::OutputFile::create(options.output, 0); !file) { // before it takes its time
     printError(file.status().message());
     return file.status().code();
   }
+  if (options.target == "cuda")
+    return calibrateGpus(options, answer);
   const plan::Cluster cluster = measureMachine();
   if (ExitCode code = writeText(options.output, plan::toYaml(cluster)); code != ExitCode::Done)
     return code;

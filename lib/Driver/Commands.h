@@ -44,8 +44,9 @@ rt::ExitCode inspect(const InspectOptions &options, const Answer &answer);
 
 struct CalibrateOptions {
   std::string output;
+  std::string target = "cpu";
 };
-/// Measures this machine and writes it as a cluster file.
+/// Measures this machine, or its GPUs, and writes it as a cluster file.
 rt::ExitCode calibrate(const CalibrateOptions &options, const Answer &answer);
 
 } // namespace dtc::driver

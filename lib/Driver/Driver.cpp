@@ -117,6 +117,9 @@ struct CommandLine {
     calibrateCommand = app.add_subcommand("calibrate", "measure this machine");
     calibrateCommand->add_option("-o,--output", calibrate.output, "cluster file to write")
         ->required();
+    calibrateCommand->add_option("--target", calibrate.target, "what is measured")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->capture_default_str();
   }
 
   /// CLI11 wants the arguments last first.

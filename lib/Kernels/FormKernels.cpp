@@ -1,3 +1,4 @@
+#include "AttentionBiases.h"
 #include "EachFunction.h"
 #include "Epilogues.h"
 #include "Outline.h"
@@ -107,7 +108,10 @@ static LogicalResult checkOneBlock(func::FuncOp func) {
 LogicalResult decomposeLayers(func::FuncOp function, const target::Target &target) {
   const bool folds = target.matmulLimits().epilogues;
   auto waits = [&](Operation *op) { return folds && mayBecomeEpilogue(op); };
-  if (failed(checkOneBlock(function)) || failed(decomposeAll(function, target, waits)))
+  if (failed(checkOneBlock(function)))
+    return failure();
+  narrowBiases(function, target);
+  if (failed(decomposeAll(function, target, waits)))
     return failure();
   if (!target.hasWideConvolutions())
     narrowConvolutions(function);

@@ -306,10 +306,8 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
 
 LogicalResult FunctionTranslator::translateAttention(Operation *op) {
   fbs::AttentionT call = target::attentionRecord(op);
-  size_t next = 0;
-  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
-    for (Value value : values)
-      call.tensors[next++]->ref = own(refOf(value));
+  for (auto [i, value] : llvm::enumerate(target::attentionTensors(op)))
+    call.tensors[i]->ref = own(refOf(value));
   setScratch(op, call, 0);
   append(op, std::move(call));
   return success();

@@ -284,9 +284,11 @@ std::string AccessCollector::operandsOf(const fbs::ConvT &op, Operands &operands
 }
 
 std::string AccessCollector::operandsOf(const fbs::AttentionT &op, Operands &operands) const {
-  const size_t firstWritten = op.kind == fbs::AttentionKind::Forward ? 3 : 6;
+  const bool isForward = op.kind == fbs::AttentionKind::Forward;
+  const size_t firstWritten = isForward ? 3 : 6, bias = isForward ? 5 : 9;
   for (size_t i = 0; i < op.tensors.size(); ++i)
-    (i < firstWritten ? operands.reads : operands.writes).push_back(Operand::of(*op.tensors[i]));
+    (i < firstWritten || i == bias ? operands.reads : operands.writes)
+        .push_back(Operand::of(*op.tensors[i]));
   operands.setScratch(op.scratch.get(), op.scratch_bytes);
   return {};
 }

@@ -190,13 +190,14 @@ std::string ProgramChecker::check(const fbs::Attention &op) const {
     return "unknown kind of attention";
   bool backward = op.kind() == fbs::AttentionKind::Backward;
   const uint32_t count = backward ? 9 : 5, firstWritten = backward ? 6 : 3;
-  if (op.tensors()->size() != count)
+  const bool hasBias = op.tensors()->size() == count + 1;
+  if (op.tensors()->size() != count && !hasBias)
     return "wrong number of tensors: " + std::to_string(op.tensors()->size());
   std::vector<Dims> shapes;
   Text text;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < op.tensors()->size(); ++i) {
     const fbs::Tensor &tensor = *op.tensors()->Get(i);
-    if (Text wrong = checkView(tensor, i >= firstWritten); !wrong.empty())
+    if (Text wrong = checkView(tensor, i >= firstWritten && i < count); !wrong.empty())
       return wrong;
     shapes.push_back(dimsOf(tensor.shape()));
     text += (i ? ", " : "") + shapeText(shapes.back());
@@ -212,6 +213,13 @@ std::string ProgramChecker::check(const fbs::Attention &op) const {
                                {query[0], query[2], query[1]}};
   if (backward)
     fitting.insert(fitting.end(), {output, query, key, value});
+  if (hasBias) {
+    Dims scores = {query[0], query[2], query[1], key[1]};
+    for (size_t dim = 0; dim < 3 && shapes.back().size() == 4; ++dim)
+      if (shapes.back()[dim] == 1)
+        scores[dim] = 1;
+    fitting.push_back(scores);
+  }
   if (shapes != fitting || query[2] % key[2] != 0 || (op.causal() && query[1] > key[1]))
     return "shapes do not fit: " + text;
   return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();

@@ -146,6 +146,20 @@ fbs::ConvT convRecord(Operation *op) {
   return record;
 }
 
+SmallVector<Value> attentionTensors(Operation *op) {
+  Value bias;
+  if (auto forward = dyn_cast<graph::AttentionOp>(op))
+    bias = forward.getBias();
+  else if (auto backward = dyn_cast<graph::AttentionGradOp>(op))
+    bias = backward.getBias();
+  // It is the last operand of both.
+  SmallVector<Value> tensors(bias ? op->getOperands().drop_back() : op->getOperands());
+  llvm::append_range(tensors, op->getResults());
+  if (bias)
+    tensors.push_back(bias);
+  return tensors;
+}
+
 fbs::AttentionT attentionRecord(Operation *op) {
   fbs::AttentionT record;
   auto fill = [&](auto attention, fbs::AttentionKind kind) {
@@ -159,9 +173,8 @@ fbs::AttentionT attentionRecord(Operation *op) {
     fill(part, fbs::AttentionKind::Backward); // which takes row sums from the output
   else
     fill(cast<graph::AttentionGradOp>(op), fbs::AttentionKind::Backward);
-  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
-    for (Value value : values)
-      record.tensors.push_back(denseTensor(value));
+  for (Value value : attentionTensors(op))
+    record.tensors.push_back(denseTensor(value));
   return record;
 }
 

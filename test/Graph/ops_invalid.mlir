@@ -411,6 +411,15 @@ func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x3x2xf32>) {
 
 // -----
 
+// Keys are never repeated.
+func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x2xf32>, %b: tensor<1x1x3x1xf32>) {
+  // expected-error @+1 {{bias must have the shape [1, 1, 3, 5]: [1, 1, 3, 1]}}
+  %0:2 = dtc.attention %q, %k, %k bias %b : tensor<1x1x3x1xf32> scale 1.0 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
+  return
+}
+
+// -----
+
 func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x3xf32>) {
   // expected-error @+1 {{key must have the shape [2, 5, 2, 2]: [2, 5, 2, 3]}}
   %0:2 = dtc.attention %q, %k, %k scale 1.0 : tensor<2x3x4x2xf32>, tensor<2x5x2x3xf32>, tensor<2x5x2x3xf32> -> tensor<2x3x4x3xf32>, tensor<2x4x3xf32>

@@ -33,9 +33,13 @@ H200 = {
 }
 A100 = {**H200, "deviceVer": 800, "multiProcessorCount": 108, "maxSharedMemoryPerBlockOptin": 166912, "deviceName": "NVIDIA A100"}
 B200 = {**H200, "deviceVer": 1000, "multiProcessorCount": 148, "deviceName": "NVIDIA B200"}
-# Of models beside the tests': batch, query heads, key heads, queries, keys, size of a query's and of a value's head, causal.
-ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True), (2, 32, 8, 2048, 2048, 128, 128, True), (2, 8, 2, 128, 256, 64, 64, True),
-             (4, 16, 16, 197, 197, 64, 64, False), (1, 3, 1, 37, 37, 96, 96, True), (2, 4, 4, 100, 52, 24, 40, False)]
+# Of models beside the tests': batch, query heads, key heads, queries, keys, size of a query's and of a value's head, causal,
+# and the shape of a bias with its type. Such are a mask of padding, a window, positions by head, and all at once.
+ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True, ()), (2, 32, 8, 2048, 2048, 128, 128, True, ()),
+             (2, 8, 2, 128, 256, 64, 64, True, ()), (4, 16, 16, 197, 197, 64, 64, False, ()), (1, 3, 1, 37, 37, 96, 96, True, ()),
+             (2, 4, 4, 100, 52, 24, 40, False, ()), (8, 12, 12, 512, 512, 64, 64, False, (8, 1, 1, 512, "f32")),
+             (2, 32, 8, 2048, 2048, 128, 128, True, (1, 1, 2048, 2048, "f32")), (4, 8, 8, 512, 512, 64, 64, False, (1, 8, 512, 512, "f32")),
+             (2, 8, 2, 128, 256, 64, 64, True, (2, 8, 128, 256, "bf16")), (2, 4, 4, 100, 52, 24, 40, False, (2, 1, 100, 52, "f32"))]
 # Attributes' types, and numbers, of cudnn_graph_v9.h; include/dtc-cuda/Cudnn.h has those that dtc-run uses.
 DATA_TYPE, BOOLEAN, INT64, FLOAT, MODE, HEURISTIC, NOTE, POINTWISE, DESCRIPTOR, CHAR = 1, 2, 3, 4, 7, 8, 11, 14, 15, 24
 CONVOLUTION, ENGINE, CONFIGURATION, HEURISTICS, PLAN, GRAPH, TENSOR, DEVICE = 1, 2, 3, 4, 5, 15, 17, 38
@@ -135,8 +139,8 @@ class Cudnn:
         self.get(plan, 402, INT64, bytes_needed)
         return bytes_needed[0] <= workspace
 
-    def has_attention(self, backward: bool, b, h, g, s, t, e, f, causal) -> bool:
-        graph = AttentionGraph(self, b, h, g, s, t, e, f, causal)
+    def has_attention(self, backward: bool, b, h, g, s, t, e, f, causal, bias) -> bool:
+        graph = AttentionGraph(self, b, h, g, s, t, e, f, causal, bias)
         operations = graph.backward() if backward else graph.forward()
         return self.has_engine(operations, attention_workspace(backward, b, h, g, s, t, e, f), NOT_TAKEN)
 
@@ -144,8 +148,8 @@ class Cudnn:
 class AttentionGraph:
     """Operations, as lib/Runtime/CUDA/AttentionGraph.cpp describes them."""
 
-    def __init__(self, cudnn: Cudnn, b, h, g, s, t, e, f, causal):
-        self.cudnn, self.causal, self.operations, self.ids = cudnn, causal, [], 0
+    def __init__(self, cudnn: Cudnn, b, h, g, s, t, e, f, causal, bias):
+        self.cudnn, self.causal, self.bias, self.operations, self.ids = cudnn, causal, bias, [], 0
         self.scores, self.rows, self.shared = [b, h, s, t], [b, h, s, 1], h != g
         self.turned = ([b, h, t, s], [h * s * t, s * t, 1, t])
         self.query, self.key = self.heads(b, s, h, e), self.heads(b, t, g, e)
@@ -194,6 +198,14 @@ class AttentionGraph:
         self.add(31, {2200: x, 2201: y})
         return y
 
+    def biased_scores(self, query, key, scale):
+        scores = self.pointwise(MUL, [self.multiply(query, key, self.between(self.scores)), scale], self.between(self.scores))
+        if not self.bias:
+            return scores
+        *shape, kind = self.bias
+        bias = self.tensor(shape, {"f32": FP32, "bf16": BF16}[kind])
+        return self.pointwise(ADD, [scores, bias], self.between(self.scores))
+
     def mask(self, scores):
         if not self.causal:
             return scores
@@ -205,8 +217,7 @@ class AttentionGraph:
         return self.pointwise(SELECT, [scores, self.number(), seen], self.between(self.scores))
 
     def forward(self) -> list:
-        s = self.multiply(self.tensor(self.query), self.tensor(self.turn(self.key)), self.between(self.scores))
-        s = self.mask(self.pointwise(MUL, [s, self.number()], self.between(self.scores)))
+        s = self.mask(self.biased_scores(self.tensor(self.query), self.tensor(self.turn(self.key)), self.number()))
         most = self.reduce(MOST, s, self.between(self.rows))
         s = self.pointwise(EXP, [self.pointwise(SUB, [s, most], self.between(self.scores))], self.between(self.scores))
         total = self.reduce(SUM, s, self.between(self.rows))
@@ -228,7 +239,7 @@ class AttentionGraph:
         inner = self.pointwise(MUL, [gradient, self.tensor(self.output)], self.between(self.output[0]))
         inner = self.reduce(SUM, inner, self.between(self.rows))
         inner = self.pointwise(MUL, [inner, self.number()], self.tensor(self.rows, FP32))
-        p = self.pointwise(MUL, [self.multiply(query, key, self.between(self.scores)), scale], self.between(self.scores))
+        p = self.biased_scores(query, key, scale)
         p = self.mask(self.pointwise(SUB, [p, self.tensor(self.rows, FP32)], self.between(self.scores)))
         p = self.pointwise(EXP, [p], self.between(self.scores))
         self.key_gradient(self.reshape(p, self.between(self.turned, BF16)), gradient, self.value)
@@ -275,10 +286,12 @@ def attentions(model: str) -> list[tuple]:
     text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
                       "--precision", "bf16", "--target", "cuda", "--emit", "schedule").out
     found = set()
-    for causal, types in re.findall(r"dtc\.attention %.*? scale \S+( causal)? .*?: (tensor<.*?) ->", text):
+    pattern = r"dtc\.attention %[^:]*?(?: bias %\S+ : tensor<(\S+)>)? scale \S+( causal)? .*?: (tensor<.*?) ->"
+    for bias, causal, types in re.findall(pattern, text):
         (b, s, h, e), (_, t, g, _), (*_, f) = [[int(dim) for dim in shape.split("x")]
                                                for shape in re.findall(r"tensor<([0-9x]+)xbf16", types)]
-        found.add((b, h, g, s, t, e, f, bool(causal)))
+        *shape, kind = bias.split("x")
+        found.add((b, h, g, s, t, e, f, bool(causal), (*map(int, shape), kind) if bias else ()))
     return sorted(found)
 
 

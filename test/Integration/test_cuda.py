@@ -4,6 +4,7 @@ The emulator's libraries are found by DTC_CUDA_LIBRARY_PATH alone; losses and gr
 test_training.py.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -147,7 +148,9 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     ("gpt2", "bf16", 2, "cp=2,cp_by=heads", 4),
     ("gpt2", "bf16", 2, "cp=2,cp_by=keys", 0),  # a rank's queries begin where it alone knows
     ("gpt2", "bf16", 2, "cp=2,cp_by=ring", 8),  # each in two steps
-    ("gpt2_mask", "bf16", 1, "dp=1", 0),  # a bias
+    ("gpt2_mask", "bf16", 1, "dp=1", 4),  # a bias
+    ("bert", "bf16", 2, "tp=2", 4),
+    ("bert", "bf16", 2, "pp=2", 1),  # the second stage, and backward passes, are given the bias
 ])
 def test_attention_as_one_call(model, precision, devices, plan, calls):
     program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
@@ -163,6 +166,15 @@ def test_attention_under_plans_is_that_of_pytorch(trainer, devices, plan):
     expected = reference("llama", "bf16")
     run = trainer.train("llama", "llama", *CUDA, *expected["flags"], devices=devices, plan=plan)
     compare_steps(run, expected, loss=2e-3, norm=5e-2)
+
+
+@pytest.mark.parametrize("model,devices,plan", [
+    ("gpt2_mask", 1, "dp=1"), ("bert", 2, "tp=2"), ("bert", 2, "dp=2,recompute=full")])
+def test_attention_with_masks_is_that_of_pytorch(trainer, model, devices, plan):
+    """PyTorch's run is in fp32: what bf16 rounds is allowed, no mask is lost."""
+    expected = reference(model, "adamw")
+    run = trainer.train(model, model, *CUDA, *expected["flags"], "--precision", "bf16", devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-2, norm=1e-1)
 
 
 def test_a_long_sequence_keeps_no_scores(tmp_path):
@@ -224,7 +236,7 @@ def test_an_artifact_has_cubins_of_three_architectures(tmp_path):
     (4, "dp=2,pp=2,schedule=1f1b,micro_batch=2", []),
 ])
 def test_ranks_that_share_a_gpu(tmp_path, devices, plan, flags):
-    """They compute what ranks with a GPU each do, and whatever streams exchange has an order."""
+    """They compute what ranks with a GPU each do, also where all streams share one hardware queue."""
     artifact = tmp_path / "m.dtc"
     check_call("dtc", "compile", MODELS / "gpt2.onnx", *CUDA, "--loss", "cross_entropy", "--global-batch", 8, "--lr", 1e-2,
                "--devices", devices, "--plan", plan, *flags, "-o", artifact)
@@ -232,7 +244,8 @@ def test_ranks_that_share_a_gpu(tmp_path, devices, plan, flags):
     for gpus in (devices, 1):
         weights = tmp_path / f"{gpus}.safetensors"
         check_call("dtc-run", artifact, "--data", MODELS / "gpt2.data.safetensors", "--steps", 3, "--save-weights", weights,
-                   env={**os.environ, "DTC_EMULATED_GPU_COUNT": str(gpus), "DTC_SHARE_GPU": str(int(gpus == 1))})
+                   env={**os.environ, "DTC_EMULATED_GPU_COUNT": str(gpus), "DTC_SHARE_GPU": str(int(gpus == 1)),
+                        "DTC_EMULATED_GPU_QUEUES": str(int(gpus == 1))})
         found.append(weights.read_bytes())
     assert found[0] == found[1]
 
@@ -254,3 +267,25 @@ def test_a_rank_that_fails_ends_those_that_share_its_gpu(tmp_path):
     run = call("dtc-run", artifact, "--data", MODELS / "mlp.data.safetensors", "--steps", 20, timeout=60,
                env={**os.environ, "DTC_EMULATED_GPU_COUNT": "1", "DTC_SHARE_GPU": "1"})
     assert run.code not in (0, None) and "finite" in run.error_line()
+
+
+def test_calibrated_gpus_plan(tmp_path):
+    """Of an emulated GPU the figures are small, and those of its collectives are there."""
+    cluster = tmp_path / "gpus.yaml"
+    said = check_call("dtc", "calibrate", "--target", "cuda", "-o", cluster, env={**os.environ, "DTC_EMULATED_GPU_COUNT": "2"}).out
+    assert said.startswith("dtc emulated GPU: f32 ") and "attention" in said
+    text = cluster.read_text()
+    found = {key: float(re.search(rf"{key}: (\S+?)[,}}\n]", text)[1]) for key in ("bandwidth_gbs", "launch_us", "multiprocessors")}
+    assert all(value > 0 for value in found.values()) and found["multiprocessors"] == 132
+    rates = re.search(r"achieved_tflops:\s+(?:fp32: (\S+)\s+bf16: (\S+)\s+fp16: (\S+))", text.replace(",", " ").replace("{", " "))
+    assert rates is None or all(float(rate) > 0 for rate in rates.groups())
+    assert {int(ranks) for ranks in re.findall(r"kind: all_reduce, ranks: (\d+)", text)} == {2}
+    plan = ["dtc", "plan", MODELS / "gpt2.onnx", "--gpus", 2, "--loss", "cross_entropy", "--global-batch", 8, "--json"]
+    slow, fast = (json.loads(check_call(*plan, "--cluster", name).out)["predicted"]["step_time_s"] for name in (cluster, "dgx-h100"))
+    assert slow > fast
+    check_call("dtc", "compile", *plan[2:-1], "--cluster", cluster, *CUDA, "-o", tmp_path / "m.dtc")
+
+
+def test_no_gpu_to_calibrate(tmp_path):
+    run = call("dtc", "calibrate", "--target", "cuda", "-o", tmp_path / "gpus.yaml", env={**os.environ, "DTC_EMULATED_GPU_COUNT": "0"})
+    assert run.code == 4 and "no GPU" in run.error_line() and not (tmp_path / "gpus.yaml").exists()

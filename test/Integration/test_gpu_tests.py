@@ -72,3 +72,19 @@ def test_what_there_is_no_time_for_is_not_run(packed, tmp_path):
     """A page on which nothing passed is no success."""
     done = run(packed, tmp_path / "page.md", "--part", "train", "--seconds", "0")
     assert done.returncode == 1 and done.stdout.count("not run: the part's time was over") == 2
+
+
+def test_a_calibration_lies_beside_the_page(packed, tmp_path):
+    """An emulated GPU's speed says nothing, so figures aren't judged."""
+    done = run(packed, tmp_path / "page.md", "--part", "calibrate", "--part", "planner")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "calibrate: calibrate: passed: attention: " in done.stdout and "planner: properties: not run" in done.stdout
+    assert "achieved_tflops" in (tmp_path / "page.calibrated.yaml").read_text()
+
+
+def test_calls_have_all_parts_and_end_in_ten_minutes():
+    sys.path.insert(0, str(ROOT / "scripts"))
+    import gpu_tests
+
+    assert sorted(part for parts in gpu_tests.CALLS.values() for part in parts) == sorted(gpu_tests.PARTS)
+    assert all(sum(gpu_tests.SECONDS[part] for part in parts) < 570 for parts in gpu_tests.CALLS.values())

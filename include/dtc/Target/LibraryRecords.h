@@ -24,7 +24,8 @@ bool isLibraryCall(mlir::Operation *op);
 
 rt::fbs::MatmulT matmulRecord(exec::MatmulOp op);
 rt::fbs::ConvT convRecord(mlir::Operation *conv);
-/// Without a bias.
+/// What attention reads and writes, as a program lists it: operands, results, then a bias.
+llvm::SmallVector<mlir::Value> attentionTensors(mlir::Operation *attention);
 rt::fbs::AttentionT attentionRecord(mlir::Operation *attention);
 
 } // namespace dtc::target

@@ -131,9 +131,13 @@ static LogicalResult verifyAttentionInputs(Operation *op, Value query, Value key
                              << " key-value heads: " << q[2];
   if (!bias)
     return success();
-  if (failed(verifyFloat(op, bias, "bias")))
+  if (failed(verifyFloat(op, bias, "bias")) || failed(verifyRank(op, bias, 4, "bias")))
     return failure();
-  return verifyShape(op, bias, {q[0], q[2], q[1], k[1]}, "bias");
+  SmallVector<int64_t> scores{q[0], q[2], q[1], k[1]};
+  for (int64_t dim = 0; dim < 3; ++dim)
+    if (shapeOf(bias)[dim] == 1)
+      scores[dim] = 1; // the same for all
+  return verifyShape(op, bias, scores, "bias");
 }
 
 static LogicalResult verifyLse(Operation *op, Value lse, Value query) {

@@ -170,8 +170,19 @@ static void rowLike(OpRule &rule, Append add, unsigned index, const AttentionFac
   (rule.*add)(index, dims.s);
 }
 
-static void biasOperand(OpRule &rule, unsigned index, const AttentionFactors &dims) {
-  rowLike(rule, &OpRule::operandCompound, index, dims);
+/// [b, (g r), s, t], of which all but t may be 1 and repeat: these aren't divided.
+static void biasOperand(OpRule &rule, unsigned index, Value bias, Value query,
+                        const AttentionFactors &dims) {
+  ArrayRef<int64_t> shape = shapeOf(bias), q = shapeOf(query);
+  auto append = [&](unsigned dim, int64_t size, ArrayRef<FactorId> factors) {
+    if (shape[dim] == size)
+      rule.operandCompound(index, factors);
+    else
+      rule.operand(index, rule.factor(1));
+  };
+  append(0, q[0], dims.b);
+  append(1, q[2], {dims.g, dims.r});
+  append(2, q[1], dims.s);
   rule.operand(index, dims.t);
 }
 
@@ -181,7 +192,7 @@ ShardingRule AttentionOp::buildShardingRule(UnitFactors units) {
   Append operand = &OpRule::operandCompound, result = &OpRule::resultCompound;
   queryKeyValue(rule, operand, dims);
   if (getBias())
-    biasOperand(rule, 3, dims);
+    biasOperand(rule, 3, getBias(), getQuery(), dims);
   queryLike(rule, result, 0, dims, dims.f);
   rowLike(rule, result, 1, dims);
   return rule.build();
@@ -199,7 +210,7 @@ static OpRule attentionGradRule(GradOp op, UnitFactors units, Value bias) {
   rowLike(rule, operand, 4, dims);
   queryLike(rule, operand, 5, dims, dims.f);
   if (bias)
-    biasOperand(rule, 6, dims);
+    biasOperand(rule, 6, bias, op.getQuery(), dims);
   queryKeyValue(rule, result, dims);
   rule.linear({5});
   return rule;

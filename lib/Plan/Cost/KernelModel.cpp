@@ -1,5 +1,7 @@
 #include "KernelModel.h"
 
+#include "dtc/Plan/Cost/StreamShare.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -50,8 +52,6 @@ static constexpr Tile kTiles[] = {{128, 256, 1},   {256, 128, 1},   {128, 128, 0
 static constexpr double kProductSeconds = 4.5e-6, kWaveSeconds = 0.3e-6, kSplitSeconds = 2e-6;
 /// Of a kernel that moves bytes, until its stream is up and after it ebbs.
 static constexpr double kKernelSeconds = 2e-6;
-/// Of the memory's nominal bandwidth, what long streams reach.
-static constexpr double kStreamShare = 0.9;
 /// The host's time for a kernel of a program that isn't compiled: Python, autograd,
 /// shapes and allocation, beside the launch itself. Fitted (docs/CostModel.md).
 static constexpr double kDispatchSeconds = 56e-6;

@@ -22,7 +22,7 @@ TensorLayout layoutForCudnn(TensorLayout layout) {
   return layout;
 }
 
-/// The tensors of a call, in their order.
+/// The tensors of a call, in their order. A bias comes behind them.
 enum Tensor : size_t {
   kQuery,
   kKey,
@@ -34,6 +34,10 @@ enum Tensor : size_t {
   kKeyGrad,
   kValueGrad
 };
+
+size_t numTensorsOf(fbs::AttentionKind kind) {
+  return kind == fbs::AttentionKind::Forward ? kStats + 1 : kValueGrad + 1;
+}
 
 } // namespace
 
@@ -161,6 +165,17 @@ Descriptor *AttentionGraph::turned(Descriptor *matrix) {
                  between(type, {sizes.batch, sizes.heads, sizes.keys, sizes.queries}, strides));
 }
 
+Descriptor *AttentionGraph::biasedScores(Descriptor *query, Descriptor *key, Descriptor *factor) {
+  Descriptor *product = multiply(query, key, between(CUDNN_DATA_FLOAT, scores));
+  product = pointwise(CUDNN_POINTWISE_MUL, {product, factor}, between(CUDNN_DATA_FLOAT, scores));
+  size_t number = numTensorsOf(call.kind);
+  if (call.tensors.size() == number)
+    return product;
+  Descriptor *bias =
+      keep(plan.addTensor(static_cast<int64_t>(number), call.tensors[number], kAlignment));
+  return pointwise(CUDNN_POINTWISE_ADD, {product, bias}, between(CUDNN_DATA_FLOAT, scores));
+}
+
 Descriptor *AttentionGraph::mask(Descriptor *given) {
   if (!call.causal)
     return given;
@@ -187,8 +202,8 @@ Descriptor *AttentionGraph::mask(Descriptor *given) {
 void AttentionGraph::describeForward() {
   auto score = [&] { return between(CUDNN_DATA_FLOAT, scores); };
   auto row = [&] { return between(CUDNN_DATA_FLOAT, rows); };
-  Descriptor *s = multiply(operand(kQuery), operand(kKey, true), score());
-  s = mask(pointwise(CUDNN_POINTWISE_MUL, {s, number(kScale, CUDNN_DATA_FLOAT, &scale)}, score()));
+  Descriptor *s = mask(
+      biasedScores(operand(kQuery), operand(kKey, true), number(kScale, CUDNN_DATA_FLOAT, &scale)));
   Descriptor *most = reduce(CUDNN_REDUCE_TENSOR_MAX, s, row());
   s = pointwise(CUDNN_POINTWISE_SUB, {s, most}, score());
   s = pointwise(CUDNN_POINTWISE_EXP, {s}, score());
@@ -221,8 +236,7 @@ void AttentionGraph::describeBackward() {
   inner = pointwise(CUDNN_POINTWISE_MUL, {inner, number(kOne, CUDNN_DATA_FLOAT, &one)},
                     sum(kRowSum, rows));
 
-  Descriptor *p = multiply(query, key, score());
-  p = pointwise(CUDNN_POINTWISE_MUL, {p, factor}, score());
+  Descriptor *p = biasedScores(query, key, factor);
   p = mask(pointwise(CUDNN_POINTWISE_SUB, {p, operand(kStats)}, score()));
   p = pointwise(CUDNN_POINTWISE_EXP, {p}, score());
   keyGradient(turned(p), outputGrad, kValueGrad, sizes.valueWidth);

@@ -1,9 +1,9 @@
 // Attention as cuDNN is told of it: products, a softmax and what their gradients take, operation by
 // operation. Its engines of flash attention know this graph, and carry it out as one kernel.
 //
-//   forward    s = scale * q k^T, masked     stats = max s + log sum exp (s - max s)
+//   forward    s = scale * q k^T + bias, masked     stats = max s + log sum exp (s - max s)
 //              o = exp (s - max s) / sum * v
-//   backward   p = exp (scale * q k^T - stats), masked       dv = p^T do
+//   backward   p = exp (scale * q k^T + bias - stats), masked    dv = p^T do
 //              ds = p * (do v^T - sum do * o) * scale        dk = ds^T q      dq = ds k
 //
 // What goes from one operation to another lies in no memory. But the gradients of queries are
@@ -52,6 +52,8 @@ private:
 
   /// A matrix of scores turned over, in the type of the operands.
   Descriptor *turned(Descriptor *scores);
+  /// The scaled product of queries and keys, with the bias where there is one.
+  Descriptor *biasedScores(Descriptor *query, Descriptor *key, Descriptor *factor);
   /// Keeps scores of keys up to the diagonal, which ends where queries and keys end.
   Descriptor *mask(Descriptor *scores);
   /// The product of scores and an operand, added up over the heads that share a gradient.

@@ -66,12 +66,9 @@ public:
 
   Status await(Event &event) override {
     DTC_CUDA_TRY(progress.await([&]() -> Result<bool> {
-      CUresult result = gpu->driver.cuEventQuery(static_cast<CudaEvent &>(event).event);
-      if (result == CUDA_ERROR_NOT_READY)
-        return false;
-      DTC_CUDA_TRY(gpu->driver.check(result, "a kernel or copy of the step"));
-      return true;
+      return static_cast<CudaEvent &>(event).state->hasHappened("a kernel or copy of the step");
     }));
+    SharedTurn turn;
     for (auto &[queue, timer] : timers)
       DTC_CUDA_TRY(timer->collect());
     return Status::ok();
@@ -79,18 +76,19 @@ public:
 
   Result<std::unique_ptr<Operation>> record(Queue &queue,
                                             const std::function<Status()> &issue) override {
-    if (profile) // events within a graph have no times
+    auto &own = static_cast<CudaQueue &>(queue);
+    if (profile || own.issuer) // events within a graph have no times, and its branches no order
       return std::unique_ptr<Operation>();
-    return recordGraph(static_cast<CudaQueue &>(queue), issue);
+    return recordGraph(own, issue);
   }
 
   Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                              const std::string &name) override {
     auto &own = static_cast<CudaQueue &>(queue);
     MadeOperation made = std::visit([&](const auto &kind) { return make(own, kind, name); }, spec);
-    if (!profile || !made)
-      return made;
-    return timed(std::move(*made), *timers.at(&own), profile->addOperation(kindOf(spec), name));
+    if (made && profile)
+      made = timed(std::move(*made), *timers.at(&own), profile->addOperation(kindOf(spec), name));
+    return made && own.issuer ? issuedInTurn(own, std::move(*made)) : std::move(made);
   }
 
   Status status() const override { return progress.status(); }
@@ -138,11 +136,6 @@ private:
 
 class CudaPlatform : public Platform {
 public:
-  CudaPlatform() {
-    if (isShared)
-      prepareToShareGpu();
-  }
-
   Status load(std::span<const CodeFile> files) override {
     code.assign(files.begin(), files.end());
     return checkCode(files);

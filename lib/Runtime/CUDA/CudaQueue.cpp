@@ -1,13 +1,40 @@
 #include "CudaQueue.h"
 
+#include <vector>
+
 namespace dtc::rt::cuda {
+
+Result<bool> SignalledEvent::hasHappened(const char *what) const {
+  if (issued < asked)
+    return false;
+  CUresult result = driver.cuEventQuery(event);
+  if (result == CUDA_ERROR_NOT_READY)
+    return false;
+  DTC_CUDA_TRY(driver.check(result, what));
+  return true;
+}
 
 Result<std::unique_ptr<CudaQueue>> CudaQueue::create(Gpu &gpu, RankProgress &progress,
                                                      std::string name) {
   std::unique_ptr<CudaQueue> queue(new CudaQueue(gpu, progress, std::move(name)));
-  DTC_CUDA_TRY(gpu.createStream(queue->stream));
+  DTC_CUDA_TRY(queue->begin());
   progress.queueBegins();
   return queue;
+}
+
+Status CudaQueue::begin() {
+  if (!sharesGpu())
+    return DTC_CUDA_CALL(driver, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+  Result<StreamOwner> owner = sharedStream(driver);
+  if (!owner)
+    return owner.status();
+  CUevent event = nullptr;
+  DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuEventCreate, &event, CU_EVENT_DISABLE_TIMING));
+  ended = std::make_unique<CudaEvent>(driver, event);
+  shared = *owner;
+  stream = shared.get();
+  issuer = std::make_unique<IssuingThread>([this] { gpu.makeCurrent(); });
+  return Status::ok();
 }
 
 /// Where the run has failed, its communicators are aborted, so that the queue's work ends.
@@ -15,15 +42,25 @@ CudaQueue::~CudaQueue() {
   if (!stream)
     return;
   (void)synchronize();
+  issuer.reset();
   progress.queueEnds();
   driver.cuStreamSynchronize(stream);
-  gpu.destroyStream(stream);
+  if (!shared)
+    driver.cuStreamDestroy_v2(stream);
 }
 
 void CudaQueue::signal(Event &event) {
   auto &own = static_cast<CudaEvent &>(event);
   own.recording = progress.currentRecording();
-  (void)note(DTC_CUDA_CALL(driver, cuEventRecord, own.event, stream));
+  if (!issuer) {
+    (void)note(DTC_CUDA_CALL(driver, cuEventRecord, own.state->event, stream));
+    return;
+  }
+  issuer->push([this, state = own.state, number = ++own.state->asked] {
+    (void)note(DTC_CUDA_CALL(driver, cuEventRecord, state->event, stream));
+    state->issued = number;
+    SharedTurn::notify();
+  });
 }
 
 /// What is recorded begins when all that was issued before is done, and ends likewise: there is
@@ -32,15 +69,27 @@ void CudaQueue::wait(Event &event) {
   auto &own = static_cast<CudaEvent &>(event);
   if (own.recording != progress.currentRecording())
     return;
-  (void)note(DTC_CUDA_CALL(driver, cuStreamWaitEvent, stream, own.event, CU_EVENT_WAIT_DEFAULT));
+  if (!issuer) {
+    (void)note(
+        DTC_CUDA_CALL(driver, cuStreamWaitEvent, stream, own.state->event, CU_EVENT_WAIT_DEFAULT));
+    return;
+  }
+  issuer->push([state = own.state, number = own.state->asked] {
+    SharedTurn::waitUntil([&] { return state->issued >= number; });
+  });
 }
 
 Status CudaQueue::synchronize() {
+  const std::string what = "a kernel or copy of the queue " + name;
+  if (issuer)
+    signal(*ended);
   return progress.await([&]() -> Result<bool> {
+    if (issuer)
+      return ended->state->hasHappened(what.c_str());
     CUresult result = driver.cuStreamQuery(stream);
     if (result == CUDA_ERROR_NOT_READY)
       return false;
-    DTC_CUDA_TRY(driver.check(result, ("a kernel or copy of the queue " + name).c_str()));
+    DTC_CUDA_TRY(driver.check(result, what.c_str()));
     return true;
   });
 }
@@ -56,6 +105,33 @@ Status CudaQueue::reservePacked(uint64_t bytes) {
     return std::move(allocated.status()).in("room for packing collectives");
   packedMemory = std::move(*allocated);
   return Status::ok();
+}
+
+namespace {
+
+class OperationInTurn : public Operation {
+public:
+  OperationInTurn(CudaQueue &queue, std::unique_ptr<Operation> operation)
+      : queue(queue), operation(std::move(operation)) {}
+
+  Status issue(std::span<const Address> addresses) override {
+    DTC_CUDA_TRY(queue.progress.status());
+    queue.issuer->push([&queue = queue, operation = operation,
+                        places = std::vector<Address>(addresses.begin(), addresses.end())] {
+      (void)queue.note(operation->issue(places));
+    });
+    return Status::ok();
+  }
+
+private:
+  CudaQueue &queue;
+  std::shared_ptr<Operation> operation; ///< also of what is still to be issued
+};
+
+} // namespace
+
+std::unique_ptr<Operation> issuedInTurn(CudaQueue &queue, std::unique_ptr<Operation> operation) {
+  return std::make_unique<OperationInTurn>(queue, std::move(operation));
 }
 
 } // namespace dtc::rt::cuda

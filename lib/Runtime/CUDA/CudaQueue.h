@@ -6,13 +6,27 @@
 
 namespace dtc::rt::cuda {
 
-class CudaEvent : public Event {
-public:
-  CudaEvent(const Driver &driver, CUevent event) : driver(driver), event(event) {}
-  ~CudaEvent() override { driver.cuEventDestroy_v2(event); }
+/// An event of CUDA, and which of its signals have been issued. They are issued later than they are
+/// asked for where ranks share a GPU.
+struct SignalledEvent {
+  SignalledEvent(const Driver &driver, CUevent event) : driver(driver), event(event) {}
+  SignalledEvent(const SignalledEvent &) = delete;
+  SignalledEvent &operator=(const SignalledEvent &) = delete;
+  ~SignalledEvent() { driver.cuEventDestroy_v2(event); }
+  /// Whether the last signal has happened.
+  Result<bool> hasHappened(const char *what) const;
 
   const Driver &driver;
   CUevent event;
+  uint64_t asked = 0, issued = 0; ///< signals
+};
+
+class CudaEvent : public Event {
+public:
+  CudaEvent(const Driver &driver, CUevent event)
+      : state(std::make_shared<SignalledEvent>(driver, event)) {}
+
+  std::shared_ptr<SignalledEvent> state; ///< also of signals that are still to be issued
   uint64_t recording = 0; ///< that the last signal belongs to
 };
 
@@ -39,11 +53,19 @@ public:
   RankProgress &progress;
   const std::string name; ///< collectives meet those of queues of the same name
   CUstream stream = nullptr;
+  /// What issues the queue's work where ranks share the GPU; null elsewhere.
+  std::unique_ptr<IssuingThread> issuer;
 
 private:
+  Status begin();
   CudaQueue(Gpu &gpu, RankProgress &progress, std::string name)
       : gpu(gpu), driver(gpu.driver), progress(progress), name(std::move(name)) {}
+  StreamOwner shared; ///< null where the stream is the queue's own
+  std::unique_ptr<CudaEvent> ended;
   std::unique_ptr<Memory> packedMemory;
 };
+
+/// An operation whose work the queue's thread issues in its turn.
+std::unique_ptr<Operation> issuedInTurn(CudaQueue &queue, std::unique_ptr<Operation> operation);
 
 } // namespace dtc::rt::cuda

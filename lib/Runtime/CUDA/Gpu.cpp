@@ -1,14 +1,8 @@
 #include "Gpu.h"
 
-#include "SharedGpu.h"
-
-#include <atomic>
 #include <cstring>
 
 namespace dtc::rt::cuda {
-
-/// Of all ranks of this process, where they share a GPU.
-static std::atomic<int> sharedStreams{0};
 
 class Gpu::DeviceMemory : public Memory {
 public:
@@ -78,22 +72,6 @@ Status Gpu::readProperties(int ordinal) {
                              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
   arch = "sm_" + std::to_string(major) + std::to_string(minor);
   return Status::ok();
-}
-
-Status Gpu::createStream(CUstream &stream) const {
-  if (sharesGpu() && ++sharedStreams > kHardwareQueues) {
-    --sharedStreams;
-    return {ExitCode::NoFit,
-            "ranks that share " + title + " need more streams than it has queues, " +
-                std::to_string(kHardwareQueues) + " (compile with fewer --devices)"};
-  }
-  return DTC_CUDA_CALL(driver, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-}
-
-void Gpu::destroyStream(CUstream stream) const {
-  driver.cuStreamDestroy_v2(stream);
-  if (sharesGpu())
-    --sharedStreams;
 }
 
 Result<std::unique_ptr<Memory>> Gpu::allocateDevice(uint64_t bytes) {

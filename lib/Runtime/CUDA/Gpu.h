@@ -30,11 +30,6 @@ public:
   /// Before calls on another thread than the rank's.
   void makeCurrent() const { driver.cuCtxSetCurrent(context); }
 
-  /// Of ranks that share the GPU, only as many as it has queues: a stream that waits for another
-  /// rank holds up what lies behind it in its queue.
-  Status createStream(CUstream &stream) const;
-  void destroyStream(CUstream stream) const;
-
   Result<std::unique_ptr<Memory>> allocateDevice(uint64_t bytes);
   /// Memory of the host at a fixed place, which the GPU can copy from and to.
   Result<std::unique_ptr<Memory>> allocateHost(uint64_t bytes);

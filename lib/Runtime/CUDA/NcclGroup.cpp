@@ -8,6 +8,7 @@ namespace dtc::rt::cuda {
 RankProgress::~RankProgress() = default;
 
 Result<NcclGroup *> RankProgress::group(const GroupKey &key, const ExchangeCall &call) {
+  SharedTurn turn;
   if (auto known = groups.find(key); known != groups.end())
     return known->second.get();
   Result<const Nccl *> nccl = library.get();
@@ -34,6 +35,7 @@ Status RankProgress::announce(NcclGroup &group, const std::shared_ptr<const Exch
 }
 
 Status RankProgress::fail(Status reason) {
+  SharedTurn turn;
   if (recording != 0)
     return reason;
   if (failure.isOk()) {
@@ -46,7 +48,10 @@ Status RankProgress::fail(Status reason) {
   return failure;
 }
 
-Status RankProgress::status() const { return failure.isOk() ? communicator.check() : failure; }
+Status RankProgress::status() const {
+  SharedTurn turn;
+  return failure.isOk() ? communicator.check() : failure;
+}
 
 Status RankProgress::interruption() {
   for (auto &[key, group] : groups)
@@ -95,6 +100,7 @@ void RankProgress::abortGroups() {
 }
 
 void RankProgress::queueEnds() {
+  SharedTurn turn;
   if (!status().isOk())
     abortGroups();
   if (--openQueues == 0)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "GroupLedger.h"
+#include "SharedTurn.h"
 
 #include "dtc-rt/Communicator.h"
 
@@ -124,13 +125,16 @@ template <typename Poll> Status RankProgress::await(Poll &&poll) {
   Clock::time_point since = Clock::now();
   uint64_t activity = activityOfOthers();
   for (;;) {
-    Result<bool> done = poll();
-    if (!done)
-      return fail(done.status());
-    if (Status status = interruption(); *done || !status.isOk())
-      return status;
-    if (Status status = checkTime(since, activity); !status.isOk())
-      return status;
+    {
+      SharedTurn turn;
+      Result<bool> done = poll();
+      if (!done)
+        return fail(done.status());
+      if (Status status = interruption(); *done || !status.isOk())
+        return status;
+      if (Status status = checkTime(since, activity); !status.isOk())
+        return status;
+    }
     std::this_thread::sleep_for(sleep);
     sleep = std::min(2 * sleep, kMostSleep);
   }

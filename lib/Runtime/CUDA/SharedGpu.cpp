@@ -1,12 +1,11 @@
 #include "SharedGpu.h"
 
 #include "ReductionKernels.h"
+#include "SharedTurn.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,8 +14,8 @@ namespace {
 
 /// A piece that passes through a slot.
 constexpr uint64_t kSlotBytes = uint64_t(512) << 10;
-/// What a word says of a slot; a run that has failed says both, so that no stream waits.
-constexpr uint32_t kEmpty = 1, kFull = 2;
+/// What a word says of a slot: whether what empties or fills it was issued.
+enum class SlotState : uint8_t { Empty, Full };
 
 /// The driver, and what NCCL's functions would say of their last error on this thread.
 const Driver *theDriver = nullptr;
@@ -38,11 +37,6 @@ public:
     const Driver &driver = *theDriver;
     uint64_t bytes = size * (size + 1) * kSlotBytes;
     DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuMemAlloc_v2, &made->slots, bytes));
-    void *words = nullptr;
-    DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuMemHostAlloc, &words, 2 * size * size * sizeof(uint32_t),
-                               kMemHostAllocPortable | kMemHostAllocDeviceMap));
-    made->words = static_cast<uint32_t *>(words);
-    std::fill_n(made->words, 2 * size * size, kEmpty);
     auto kernels = ReductionKernels::load(driver);
     if (!kernels)
       return kernels.status();
@@ -50,15 +44,10 @@ public:
     return made;
   }
 
-  /// Freeing waits for what was issued, which after a failure ends as the words are set.
+  /// Freeing waits for what was issued.
   ~SharedGroup() {
     if (slots)
       theDriver->cuMemFree_v2(slots);
-    isOver = true;
-    if (poker.joinable())
-      poker.join();
-    if (words)
-      theDriver->cuMemFreeHost(words);
   }
 
   size_t size() const { return ranks; }
@@ -67,33 +56,35 @@ public:
   CUdeviceptr slotOf(size_t from, size_t to) const {
     return slots + (ranks + from * ranks + to) * kSlotBytes;
   }
-  CUdeviceptr wordOf(size_t from, size_t to, bool isMessage) const {
-    return reinterpret_cast<CUdeviceptr>(words + (isMessage * ranks + from) * ranks + to);
+  size_t wordOf(size_t from, size_t to, bool isMessage) const {
+    return (isMessage * ranks + from) * ranks + to;
   }
   const ReductionKernels &reductions() const { return *kernels; }
 
-  /// From now on no stream waits: words are set again and again, as what is still issued changes
-  /// them.
+  /// Who waits may not look at its rank afterwards, which is gone where the run has failed.
+  static Status wait(std::shared_ptr<SharedGroup> group, size_t word, SlotState wanted) {
+    SharedTurn::waitUntil([&] { return group->isOver || group->words[word] == wanted; });
+    return group->isOver ? failed("the run has ended") : Status::ok();
+  }
+  Status write(size_t word, SlotState state) {
+    words[word] = state;
+    SharedTurn::notify();
+    return Status::ok();
+  }
+  /// From now on nothing waits.
   void abort() {
-    std::lock_guard lock(mutex);
-    if (!poker.joinable())
-      poker = std::thread([this] {
-        for (; !isOver; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
-          for (size_t i = 0; i < 2 * ranks * ranks; ++i)
-            std::atomic_ref<uint32_t>(words[i]).store(kEmpty | kFull);
-      });
+    isOver = true;
+    SharedTurn::notify();
   }
 
 private:
-  explicit SharedGroup(size_t size) : ranks(size) {}
+  explicit SharedGroup(size_t size) : ranks(size), words(2 * size * size, SlotState::Empty) {}
 
   size_t ranks;
   CUdeviceptr slots = 0;
-  uint32_t *words = nullptr;
+  std::vector<SlotState> words;
   std::unique_ptr<ReductionKernels> kernels;
-  std::mutex mutex;
-  std::thread poker;
-  std::atomic<bool> isOver{false};
+  bool isOver = false;
 };
 
 /// Groups by their ids, while ranks have them.
@@ -133,8 +124,8 @@ public:
   Status allReduce(CUdeviceptr source, CUdeviceptr target, uint64_t count, ncclDataType_t type,
                    ncclRedOp_t operation, CUstream stream) const {
     return inPieces(count, bytesOf(type), [&](uint64_t at, uint64_t bytes) {
-      DTC_CUDA_TRY(give(stream, [&] { return copy(ownSlot(), source + at, bytes, stream); }));
-      return take(stream, [&] {
+      DTC_CUDA_TRY(give([&] { return copy(ownSlot(), source + at, bytes, stream); }));
+      return take([&] {
         return group->reductions().launch(type, operation, target + at, group->slotOf(0),
                                           kSlotBytes, group->size(), bytes / bytesOf(type), stream);
       });
@@ -143,8 +134,8 @@ public:
 
   Status allGather(CUdeviceptr source, CUdeviceptr target, uint64_t bytes, CUstream stream) const {
     return inPieces(bytes, 1, [&](uint64_t at, uint64_t piece) {
-      DTC_CUDA_TRY(give(stream, [&] { return copy(ownSlot(), source + at, piece, stream); }));
-      return take(stream, [&] {
+      DTC_CUDA_TRY(give([&] { return copy(ownSlot(), source + at, piece, stream); }));
+      return take([&] {
         for (size_t from = 0; from < group->size(); ++from)
           DTC_CUDA_TRY(copy(target + from * bytes + at, group->slotOf(from), piece, stream));
         return Status::ok();
@@ -159,12 +150,12 @@ public:
     return inPieces(
         count, bytesOf(type),
         [&](uint64_t at, uint64_t bytes) {
-          DTC_CUDA_TRY(give(stream, [&] {
+          DTC_CUDA_TRY(give([&] {
             for (size_t to = 0; to < group->size(); ++to)
               DTC_CUDA_TRY(copy(ownSlot() + to * bytes, source + to * part + at, bytes, stream));
             return Status::ok();
           }));
-          return take(stream, [&] {
+          return take([&] {
             return group->reductions().launch(type, operation, target + at,
                                               group->slotOf(0) + rank * bytes, kSlotBytes,
                                               group->size(), bytes / bytesOf(type), stream);
@@ -177,21 +168,21 @@ public:
   static uint64_t pieces(uint64_t bytes) { return (bytes + kSlotBytes - 1) / kSlotBytes; }
   Status send(uint64_t piece, CUdeviceptr source, uint64_t bytes, size_t to,
               CUstream stream) const {
-    CUdeviceptr word = group->wordOf(rank, to, true);
+    size_t word = group->wordOf(rank, to, true);
     uint64_t at = piece * kSlotBytes;
-    DTC_CUDA_TRY(wait(word, kEmpty, stream));
+    DTC_CUDA_TRY(SharedGroup::wait(group, word, SlotState::Empty));
     DTC_CUDA_TRY(
         copy(group->slotOf(rank, to), source + at, std::min(kSlotBytes, bytes - at), stream));
-    return write(word, kFull, stream);
+    return group->write(word, SlotState::Full);
   }
   Status receive(uint64_t piece, CUdeviceptr target, uint64_t bytes, size_t from,
                  CUstream stream) const {
-    CUdeviceptr word = group->wordOf(from, rank, true);
+    size_t word = group->wordOf(from, rank, true);
     uint64_t at = piece * kSlotBytes;
-    DTC_CUDA_TRY(wait(word, kFull, stream));
+    DTC_CUDA_TRY(SharedGroup::wait(group, word, SlotState::Full));
     DTC_CUDA_TRY(
         copy(target + at, group->slotOf(from, rank), std::min(kSlotBytes, bytes - at), stream));
-    return write(word, kEmpty, stream);
+    return group->write(word, SlotState::Empty);
   }
 
 private:
@@ -209,21 +200,24 @@ private:
   }
 
   /// Fills this rank's slot once all others have read what was there.
-  template <typename Fill> Status give(CUstream stream, Fill &&fill) const {
-    DTC_CUDA_TRY(
-        forOthers([&](size_t to) { return wait(group->wordOf(rank, to, false), kEmpty, stream); }));
+  template <typename Fill> Status give(Fill &&fill) const {
+    DTC_CUDA_TRY(forOthers([&](size_t to) {
+      return SharedGroup::wait(group, group->wordOf(rank, to, false), SlotState::Empty);
+    }));
     DTC_CUDA_TRY(fill());
     return forOthers(
-        [&](size_t to) { return write(group->wordOf(rank, to, false), kFull, stream); });
+        [&](size_t to) { return group->write(group->wordOf(rank, to, false), SlotState::Full); });
   }
 
   /// Reads all slots once they are full.
-  template <typename Read> Status take(CUstream stream, Read &&read) const {
-    DTC_CUDA_TRY(forOthers(
-        [&](size_t from) { return wait(group->wordOf(from, rank, false), kFull, stream); }));
+  template <typename Read> Status take(Read &&read) const {
+    DTC_CUDA_TRY(forOthers([&](size_t from) {
+      return SharedGroup::wait(group, group->wordOf(from, rank, false), SlotState::Full);
+    }));
     DTC_CUDA_TRY(read());
-    return forOthers(
-        [&](size_t from) { return write(group->wordOf(from, rank, false), kEmpty, stream); });
+    return forOthers([&](size_t from) {
+      return group->write(group->wordOf(from, rank, false), SlotState::Empty);
+    });
   }
 
   template <typename Step> Status forOthers(Step &&step) const {
@@ -233,14 +227,6 @@ private:
     return Status::ok();
   }
 
-  static Status wait(CUdeviceptr word, uint32_t bit, CUstream stream) {
-    return DTC_CUDA_CALL(*theDriver, cuStreamWaitValue32_v2, stream, word, bit,
-                         CU_STREAM_WAIT_VALUE_AND);
-  }
-  static Status write(CUdeviceptr word, uint32_t value, CUstream stream) {
-    return DTC_CUDA_CALL(*theDriver, cuStreamWriteValue32_v2, stream, word, value,
-                         CU_STREAM_WRITE_VALUE_DEFAULT);
-  }
   static Status copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes, CUstream stream) {
     return DTC_CUDA_CALL(*theDriver, cuMemcpyDtoDAsync_v2, target, source, bytes, stream);
   }
@@ -357,18 +343,6 @@ const char *errorString(ncclResult_t result) {
 const char *lastErrorText(ncclComm_t) { return lastError.c_str(); }
 
 } // namespace
-
-bool sharesGpu() {
-  const char *wanted = std::getenv("DTC_SHARE_GPU");
-  return wanted && std::strcmp(wanted, "1") == 0;
-}
-
-/// A stream that waits may neither hold up another behind the same hardware queue nor the loading
-/// of a kernel, for which all streams would have to be idle.
-void prepareToShareGpu() {
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", std::to_string(kHardwareQueues).c_str(), /*overwrite=*/0);
-  ::setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
-}
 
 Nccl sharedGpuCalls(const Driver &driver) {
   theDriver = &driver;

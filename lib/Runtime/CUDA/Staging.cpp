@@ -16,12 +16,12 @@ Staging::~Staging() {
   if (!stream)
     return;
   gpu.makeCurrent();
-  gpu.destroyStream(stream);
+  gpu.driver.cuStreamDestroy_v2(stream);
 }
 
 Status Staging::reserve(uint64_t bytes) {
   if (!stream)
-    DTC_CUDA_TRY(gpu.createStream(stream));
+    DTC_CUDA_TRY(DTC_CUDA_CALL(gpu.driver, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING));
   uint64_t size = std::clamp(std::bit_ceil(bytes), kLeastPinned, kMostPinned);
   if (pinned && pinned->size() >= size)
     return Status::ok();

@@ -1,4 +1,5 @@
 #include "LibraryCalls.h"
+#include "BiasBounds.h"
 
 #include "dtc/Dialect/Graph/AttentionPartOps.h"
 #include "dtc/Target/LibraryRecords.h"
@@ -67,11 +68,16 @@ static bool hasHeadsOfCudnn(Value value) {
   return size % kMultiple == 0 && size <= kMost;
 }
 
+static bool takesBias(Value bias) {
+  Type type = getElementTypeOrSelf(bias);
+  return (isHalf(type) || type.isF32()) && isCertainlyFinite(bias);
+}
+
 template <typename Op> static bool takesAttentionOf(Op op, Value bias) {
   Type type = getElementTypeOrSelf(op.getQuery());
   int64_t queries = graph::shapeOf(op.getQuery())[1], keys = graph::shapeOf(op.getKey())[1];
-  return isHalf(type) && !bias && hasHeadsOfCudnn(op.getQuery()) &&
-         hasHeadsOfCudnn(op.getValue()) && (!op.getCausal() || queries <= keys);
+  return isHalf(type) && hasHeadsOfCudnn(op.getQuery()) && hasHeadsOfCudnn(op.getValue()) &&
+         (!op.getCausal() || queries <= keys) && (!bias || takesBias(bias));
 }
 
 bool takesAttention(Operation *op) {

@@ -5,6 +5,7 @@
 #include "Emulator/Device/Fault.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace dtc::emulator {
@@ -18,18 +19,26 @@ void requireSupport(bool condition, const std::string &message) {
     throw Fault(CUDNN_STATUS_NOT_SUPPORTED, message);
 }
 
-/// The graphs that have an engine: with each mask, and heads that share keys or don't.
+/// The graphs that have an engine: with each mask, with a bias or none, and heads that share keys
+/// or don't.
 std::set<std::string> knownGraphs() {
   const std::string masks[] = {"", " index index ge select", " index index add sub ge select"};
   std::set<std::string> known;
-  for (const std::string &mask : masks) {
-    known.insert("product mul" + mask + " max sub exp sum log add div product");
-    for (const std::string heads : {"", " sum"})
-      known.insert("mul sum mul product mul sub" + mask + " exp reshape product" + heads +
-                   " product sub mul mul reshape product" + heads + " reshape product identity");
-  }
+  for (const std::string &mask : masks)
+    for (const std::string scores : {"product mul", "product mul add"}) {
+      known.insert(scores + mask + " max sub exp sum log add div product");
+      for (const std::string heads : {"", " sum"})
+        known.insert("mul sum mul " + scores + " sub" + mask + " exp reshape product" + heads +
+                     " product sub mul mul reshape product" + heads + " reshape product identity");
+    }
   return known;
 }
+
+/// The operation that makes scores, of a graph that makes gradients.
+constexpr size_t kScoresOfGradient = 3;
+/// The lowest number of fp32 has no product with log2 e. A softmax whose row had it would be no
+/// number.
+constexpr double kLeastBias = -2e38;
 
 bool isHalf(const CudnnTensor &tensor) {
   return !tensor.isInteger && (tensor.kind == FloatKind::BF16 || tensor.kind == FloatKind::F16);
@@ -131,6 +140,15 @@ std::string AttentionGraph::names() const {
   return all;
 }
 
+std::set<int64_t> AttentionGraph::biases() const {
+  std::set<int64_t> ids;
+  for (const GraphStep &step : steps)
+    if (step.kind == GraphStep::Kind::Pointwise && step.mode == CUDNN_POINTWISE_ADD &&
+        !step.inputs[1].isVirtual && !step.inputs[1].isOfHost)
+      ids.insert(step.inputs[1].id);
+  return ids;
+}
+
 std::set<int64_t> AttentionGraph::made() const {
   std::set<int64_t> ids;
   for (const GraphStep &step : steps)
@@ -138,9 +156,21 @@ std::set<int64_t> AttentionGraph::made() const {
   return ids;
 }
 
+void AttentionGraph::checkBias(const CudnnTensor &tensor) const {
+  const CudnnTensor &scores = steps.front().kind == GraphStep::Kind::Product
+                                  ? steps.front().output
+                                  : steps[kScoresOfGradient].output;
+  require(tensor.dims[3] == scores.dims[3], "a bias of attention has a number for each key");
+  require(isDense(tensor), "a bias of attention is dense");
+  requireSupport(!tensor.isInteger && (tensor.kind == FloatKind::F32 || isHalf(tensor)),
+                 "a bias of attention is of fp32 or halves");
+}
+
 void AttentionGraph::checkOperand(const CudnnTensor &tensor) const {
   constexpr int64_t kMultiple = 8, kMost = 128;
   require(tensor.alignment % 16 == 0, "a tensor of attention has to be aligned to 16 bytes");
+  if (biases().contains(tensor.id))
+    return checkBias(tensor);
   if (!isHalf(tensor)) {
     requireSupport(tensor.kind == FloatKind::F32 &&
                        (tensor.dims[3] == 1 || made().contains(tensor.id)),
@@ -242,6 +272,11 @@ Accesses AttentionGraph::run(const CudnnCall &call, const DeviceMemory &memory) 
     (isMade ? accesses.writes : accesses.reads).push_back(tensor.at(address));
     if (!isMade)
       values.put(tensor, loadDense(tensor, address, memory));
+    if (biases().contains(tensor.id))
+      for (double number : values.of(tensor))
+        if (!(std::abs(number) < -kLeastBias))
+          throw Fault(CUDNN_STATUS_EXECUTION_FAILED,
+                      "a bias of attention is too large: " + std::to_string(number));
   }
   overwriteWorkspace(call, memory, accesses);
   for (const GraphStep &step : steps)

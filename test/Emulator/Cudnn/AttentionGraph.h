@@ -42,8 +42,11 @@ struct AttentionGraph : CudnnOperation {
 private:
   /// Tensors that operations make, by id.
   std::set<int64_t> made() const;
+  /// Tensors that are added to scores, by id.
+  std::set<int64_t> biases() const;
   std::string names() const;
   void checkOperand(const CudnnTensor &tensor) const;
+  void checkBias(const CudnnTensor &tensor) const;
 };
 
 } // namespace dtc::emulator

@@ -8,7 +8,14 @@
 
 namespace dtc::emulator {
 
-Device::Device(int ordinal, uint64_t memoryBytes) : number(ordinal), bytes(memoryBytes) {}
+Device::Device(int ordinal, uint64_t memoryBytes) : number(ordinal), bytes(memoryBytes) {
+  for (size_t i = 0; i < settings().hardwareQueues; ++i)
+    queues.push_back(std::make_shared<HardwareQueue>());
+}
+
+std::shared_ptr<HardwareQueue> Device::queueOf(size_t stream) {
+  return queues.empty() ? std::make_shared<HardwareQueue>() : queues[stream % queues.size()];
+}
 
 Stream &Device::defaultStream() {
   std::lock_guard<std::mutex> lock(mutex);

@@ -33,6 +33,8 @@ public:
   Stream &defaultStream();
   void add(Stream &stream);
   void remove(Stream &stream);
+  /// That of a new stream.
+  std::shared_ptr<HardwareQueue> queueOf(size_t stream);
 
   /// The default stream waits for all blocking streams, and these for it.
   void orderDefaultStream(Stream &next);
@@ -58,6 +60,7 @@ private:
   std::mutex mutex;
   std::vector<Stream *> streams; // in the order of creation
   std::unique_ptr<Stream> nullStream;
+  std::vector<std::shared_ptr<HardwareQueue>> queues; // empty where each stream has its own
   std::atomic<bool> failed{false};
   int faultCode = 0;
   std::string faultMessage;

@@ -39,6 +39,7 @@ const Settings &settings() {
       std::chrono::microseconds(readNumber("DTC_EMULATED_GPU_DELAY_US", 50)),
       std::chrono::seconds(readNumber("DTC_EMULATED_NCCL_TIMEOUT_S", 30)),
       std::clamp<size_t>(readNumber("CUDA_DEVICE_MAX_CONNECTIONS", 8), 1, 32),
+      static_cast<size_t>(readNumber("DTC_EMULATED_GPU_QUEUES", 0)),
       trafficFile ? trafficFile : "",
   };
   return read;

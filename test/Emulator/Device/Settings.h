@@ -14,6 +14,7 @@ struct Settings {
   std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none
   std::chrono::seconds collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
   size_t queues;                          // CUDA_DEVICE_MAX_CONNECTIONS, as of a true driver
+  size_t hardwareQueues;                  // DTC_EMULATED_GPU_QUEUES; 0: one for each stream
   std::string trafficFile;                // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
 };
 

@@ -9,23 +9,12 @@ namespace dtc::emulator {
 
 Stream::Stream(Device &device, bool blocking)
     : owner(device), blocking(blocking), id(Timeline::get().newStream()),
-      random(static_cast<unsigned>(settings().seed * 7919 + id)), worker([this] { work(); }) {}
+      random(static_cast<unsigned>(settings().seed * 7919 + id)), queue(device.queueOf(id)) {}
 
-Stream::~Stream() {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    closing = true;
-  }
-  changed.notify_all();
-  worker.join();
-}
+Stream::~Stream() { Timeline::get().await(*mark().ticket); }
 
 void Stream::push(Entry entry) {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    entries.push_back(std::move(entry));
-  }
-  changed.notify_all();
+  queue->submit([this, entry = std::move(entry)] { execute(entry); });
 }
 
 void Stream::submit(Operation operation) {
@@ -84,7 +73,7 @@ void Stream::carryOut(const Operation &operation) {
   }
 }
 
-void Stream::execute(Entry &entry) {
+void Stream::execute(const Entry &entry) {
   clock.join(entry.host);
   if (entry.waitsFor) {
     Timeline::get().await(*entry.waitsFor);
@@ -94,21 +83,6 @@ void Stream::execute(Entry &entry) {
     carryOut(*entry.operation);
   if (entry.completes)
     Timeline::get().complete(*entry.completes, clock);
-}
-
-void Stream::work() {
-  while (true) {
-    Entry entry;
-    {
-      std::unique_lock<std::mutex> lock(mutex);
-      changed.wait(lock, [&] { return closing || !entries.empty(); });
-      if (entries.empty())
-        return;
-      entry = std::move(entries.front());
-      entries.pop_front();
-    }
-    execute(entry);
-  }
 }
 
 } // namespace dtc::emulator

@@ -1,17 +1,16 @@
-// A stream: a worker thread that carries out operations one after another.
+// A stream: its operations are carried out one after another (HardwareQueue.h).
 //
 // Everything that the driver or a library does to a device is an Operation that is put on a stream.
 // While the stream is being captured, the operation becomes a node of a graph instead.
 #pragma once
 
 #include "Emulator/Device/AccessHistory.h"
+#include "Emulator/Device/HardwareQueue.h"
 #include "Emulator/Device/Timeline.h"
 
-#include <deque>
 #include <functional>
 #include <optional>
 #include <random>
-#include <thread>
 
 namespace dtc::emulator {
 
@@ -63,21 +62,16 @@ private:
   };
 
   void push(Entry entry);
-  void work();
-  void execute(Entry &entry);
+  void execute(const Entry &entry);
   void carryOut(const Operation &operation);
   void delay();
 
   Device &owner;
   bool blocking;
   size_t id;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<Entry> entries;
-  bool closing = false;
-  VectorClock clock; // the worker's
+  VectorClock clock; // the queue's thread alone uses it, and what follows
   std::minstd_rand random;
-  std::thread worker;
+  std::shared_ptr<HardwareQueue> queue;
 };
 
 } // namespace dtc::emulator

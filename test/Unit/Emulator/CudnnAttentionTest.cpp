@@ -7,7 +7,7 @@
 namespace dtc::emulator::test {
 namespace {
 
-enum Id : int64_t { kQuery, kKey, kValue, kOutput, kStats, kScale, kFill, kFirstVirtual };
+enum Id : int64_t { kQuery, kKey, kValue, kOutput, kStats, kBias, kScale, kFill, kFirstVirtual };
 
 /// Attention of 3 queries in 4 heads to 5 keys in 2 heads, of 8 numbers each.
 struct Described {
@@ -17,6 +17,8 @@ struct Described {
   bool isMasked = true;
   bool skipsScale = false;   ///< scores go on as they are
   bool readsNothing = false; ///< the sum is over what no operation makes
+  Dims bias = {};            ///< of no dimensions where there is none
+  cudnnDataType_t biasType = CUDNN_DATA_FLOAT;
 };
 
 class CudnnAttentionTest : public EmulatedDevice {
@@ -115,6 +117,9 @@ protected:
                             tensor(kKey, described.key, described.type), between(scores));
     if (!described.skipsScale)
       s = pointwise(CUDNN_POINTWISE_MUL, {s, number(kScale)}, between(scores));
+    if (!described.bias.empty())
+      s = pointwise(CUDNN_POINTWISE_ADD, {s, tensor(kBias, described.bias, described.biasType)},
+                    between(scores));
     if (described.isMasked)
       s = mask(s, scores);
     Descriptor most = reduce(CUDNN_REDUCE_TENSOR_MAX, s, between(rows));
@@ -152,6 +157,19 @@ private:
 TEST_F(CudnnAttentionTest, WithAndWithoutMask) {
   EXPECT_EQ(finish({}), CUDNN_STATUS_SUCCESS);
   EXPECT_EQ(finish({.isMasked = false}), CUDNN_STATUS_SUCCESS);
+}
+
+TEST_F(CudnnAttentionTest, Biases) {
+  EXPECT_EQ(finish({.bias = {2, 1, 1, 5}}), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(finish({.isMasked = false, .bias = {1, 4, 3, 5}}), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(finish({.bias = {1, 1, 3, 5}, .biasType = CUDNN_DATA_BFLOAT16}), CUDNN_STATUS_SUCCESS);
+}
+
+TEST_F(CudnnAttentionTest, BiasesThatDontFit) {
+  expectRefusal({.bias = {2, 2, 3, 5}}, CUDNN_STATUS_BAD_PARAM, "operands of attention don't fit");
+  expectRefusal({.bias = {2, 4, 3, 1}}, CUDNN_STATUS_BAD_PARAM, "has a number for each key");
+  expectRefusal({.bias = {2, 1, 1, 5}, .biasType = CUDNN_DATA_DOUBLE}, CUDNN_STATUS_NOT_SUPPORTED,
+                "is of fp32 or halves");
 }
 
 TEST_F(CudnnAttentionTest, OperandsThatDontFit) {

@@ -15,6 +15,19 @@ enum Index : int64_t { B, G, S, T, E, R };
 
 Type elementType(Value v) { return getElementTypeOrSelf(v); }
 
+/// A bias [b,(g r),s,t], of which all but t may be 1, for each score.
+Value repeated(TensorBuilder &b, Value bias, const AttentionOperands &operands) {
+  ArrayRef<int64_t> query = shapeOf(operands.query), key = shapeOf(operands.key);
+  const int64_t scores[] = {query[0], query[2], query[1], key[1]};
+  SmallVector<int64_t> kept, own;
+  for (int64_t dim = 0; dim < 4; ++dim)
+    if (shapeOf(bias)[dim] == scores[dim]) {
+      kept.push_back(dim);
+      own.push_back(scores[dim]);
+    }
+  return kept.size() == 4 ? bias : b.broadcast(b.reshape(bias, own), kept, scores);
+}
+
 } // namespace
 
 AttentionBuilder::AttentionBuilder(TensorBuilder &b, const AttentionOperands &operands)
@@ -78,7 +91,7 @@ Value AttentionBuilder::scores() {
                             statisticsType(elementType(query)));
   scores = b.scale(scores, operands.scale);
   if (operands.bias)
-    scores = b.add(scores, splitHeads(b.widen(operands.bias)));
+    scores = b.add(scores, splitHeads(repeated(b, b.widen(operands.bias), operands)));
   return operands.causal ? maskedCausally(scores) : scores;
 }
 

@@ -1,5 +1,5 @@
-// Attention as one call against plain loops: causal, with fewer queries than keys, and heads that
-// share keys.
+// Attention as one call against plain loops: causal, with fewer queries than keys, heads that share
+// keys, and a bias that hides some of them.
 #include "Conformance.h"
 
 #include "dtc-rt/DType.h"
@@ -18,17 +18,19 @@ constexpr uint64_t kScratch = 1 << 20, kScratchBytes = 8 << 20, kArena = 16 << 2
 /// Of the largest number: probabilities and gradients of scores are rounded to bf16.
 constexpr double kTolerance = 0.02;
 
-/// Query, key, value, output, statistics, the output's gradient, and three gradients.
+/// Query, key, value, output, statistics, the output's gradient, three gradients, and a bias.
 const std::vector<Dims> kShapes = {
     {kBatch, kQueries, kHeads, kSize}, {kBatch, kKeys, kGroups, kSize},
     {kBatch, kKeys, kGroups, kSize},   {kBatch, kQueries, kHeads, kSize},
     {kBatch, kHeads, kQueries},        {kBatch, kQueries, kHeads, kSize},
     {kBatch, kQueries, kHeads, kSize}, {kBatch, kKeys, kGroups, kSize},
-    {kBatch, kKeys, kGroups, kSize}};
-constexpr size_t kStatistics = 4;
+    {kBatch, kKeys, kGroups, kSize},   {kBatch, 1, 1, kKeys}};
+constexpr size_t kStatistics = 4, kBias = 9;
+/// Of keys that a padding mask hides.
+constexpr double kLeast = -1e30;
 
 fbs::DType typeAt(size_t tensor) {
-  return tensor == kStatistics ? fbs::DType::F32 : fbs::DType::BF16;
+  return tensor == kStatistics || tensor == kBias ? fbs::DType::F32 : fbs::DType::BF16;
 }
 
 TensorLayout layoutAt(size_t tensor) {
@@ -50,6 +52,8 @@ Numbers drawn(size_t tensor) {
   Numbers values(elementsAt(tensor));
   for (size_t i = 0; i < values.size(); ++i)
     values[i] = (double((i * 37 + tensor * 11) % 17) - 8) / 8;
+  if (tensor == kBias)
+    values[0] = values[kKeys + 1] = kLeast;
   return values;
 }
 
@@ -70,10 +74,10 @@ Numbers unpacked(const std::vector<float> &bytes, size_t count, fbs::DType type)
 }
 
 /// All tensors, computed in fp64.
-std::vector<Numbers> expectedTensors() {
+std::vector<Numbers> expectedTensors(bool hasBias) {
   std::vector<Numbers> all;
   for (size_t i = 0; i < kShapes.size(); ++i)
-    all.push_back(i < 3 || i == 5 ? drawn(i) : Numbers(elementsAt(i)));
+    all.push_back(i < 3 || i == 5 || (i == kBias && hasBias) ? drawn(i) : Numbers(elementsAt(i)));
   auto queryAt = [](int64_t b, int64_t s, int64_t h) {
     return ((b * kQueries + s) * kHeads + h) * kSize;
   };
@@ -97,7 +101,8 @@ std::vector<Numbers> expectedTensors() {
         Numbers p(visible);
         double total = 0;
         for (int64_t t = 0; t < visible; ++t)
-          total += p[t] = std::exp(kScale * dot(0, q, 1, keyAt(b, t, h)));
+          total += p[t] =
+              std::exp(kScale * dot(0, q, 1, keyAt(b, t, h)) + all[kBias][b * kKeys + t]);
         for (int64_t t = 0; t < visible; ++t)
           add(3, q, p[t] / total, 2, keyAt(b, t, h));
         all[kStatistics][(b * kHeads + h) * kQueries + s] = std::log(total);
@@ -121,33 +126,45 @@ void expectNear(const Numbers &found, const Numbers &wanted, size_t tensor) {
     ASSERT_NEAR(found[i], wanted[i], kTolerance * largest) << "tensor " << tensor << ", " << i;
 }
 
+/// Forward, then backward.
+Status attend(Rank &rank, bool hasBias) {
+  DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
+  std::vector<Numbers> wanted = expectedTensors(hasBias);
+  for (size_t i : {size_t(0), size_t(1), size_t(2), size_t(5), kBias})
+    DTC_TRY(rank.put(i * kStep, packed(wanted[i], typeAt(i))));
+  for (auto kind : {fbs::AttentionKind::Forward, fbs::AttentionKind::Backward}) {
+    size_t count = kind == fbs::AttentionKind::Forward ? 5 : 9, first = count == 5 ? 3 : 6;
+    AttentionCall call{kind, {}, kScale, /*causal=*/true};
+    std::vector<uint64_t> places;
+    auto give = [&](size_t tensor) {
+      call.tensors.push_back(layoutAt(tensor));
+      places.push_back(tensor * kStep);
+    };
+    for (size_t i = 0; i < count; ++i)
+      give(i);
+    if (hasBias)
+      give(kBias);
+    places.push_back(kScratch);
+    DTC_TRY(rank.issue(0, AttentionSpec{call, kScratchBytes}, places));
+    DTC_TRY(rank.queue(0).synchronize());
+    for (size_t i = first; i < count; ++i) {
+      size_t floats = packed(wanted[i], typeAt(i)).size();
+      expectNear(unpacked(rank.get(i * kStep, floats), wanted[i].size(), typeAt(i)), wanted[i], i);
+    }
+  }
+  return Status::ok();
+}
+
 } // namespace
 
 TEST_P(Conformance, AttentionForwardAndBackward) {
   if (!GetParam().hasAttention)
     GTEST_SKIP() << "the target decomposes attention when it compiles";
-  onRanks(1, [&](Rank &rank) {
-    DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
-    std::vector<Numbers> wanted = expectedTensors();
-    for (size_t i : {0, 1, 2, 5})
-      DTC_TRY(rank.put(i * kStep, packed(wanted[i], typeAt(i))));
-    for (auto kind : {fbs::AttentionKind::Forward, fbs::AttentionKind::Backward}) {
-      size_t count = kind == fbs::AttentionKind::Forward ? 5 : 9, first = count == 5 ? 3 : 6;
-      AttentionCall call{kind, {}, kScale, /*causal=*/true};
-      std::vector<uint64_t> places;
-      for (size_t i = 0; i < count; ++i) {
-        call.tensors.push_back(layoutAt(i));
-        places.push_back(i * kStep);
-      }
-      places.push_back(kScratch);
-      DTC_TRY(rank.issue(0, AttentionSpec{call, kScratchBytes}, places));
-      DTC_TRY(rank.queue(0).synchronize());
-      for (size_t i = first; i < count; ++i) {
-        size_t floats = packed(wanted[i], typeAt(i)).size();
-        expectNear(unpacked(rank.get(i * kStep, floats), wanted[i].size(), typeAt(i)), wanted[i],
-                   i);
-      }
-    }
-    return Status::ok();
-  });
+  onRanks(1, [](Rank &rank) { return attend(rank, /*hasBias=*/false); });
+}
+
+TEST_P(Conformance, AttentionWithBias) {
+  if (!GetParam().hasAttention)
+    GTEST_SKIP() << "the target decomposes attention when it compiles";
+  onRanks(1, [](Rank &rank) { return attend(rank, /*hasBias=*/true); });
 }

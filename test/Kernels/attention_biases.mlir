@@ -1,0 +1,72 @@
+// A bias that is certain to be finite is given to a GPU's library without what repeats, and not too
+// low; attention with any other becomes products and kernels, as on processors.
+// RUN: dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s
+// RUN: dtc-opt %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
+
+// CPU-NOT: dtc.attention
+
+// A mask of keys. The gradient takes the same bias.
+// CHECK-LABEL: func.func @padding
+// CHECK-DAG: %[[LEAST:.*]] = arith.constant dense<-1.000000e+30> : tensor<2x16xf32>
+// CHECK-DAG: %[[MASK:.*]] = arith.select %arg1
+// CHECK: %[[BOUNDED:.*]] = arith.maximumf %[[MASK]], %[[LEAST]] : tensor<2x16xf32>
+// CHECK: %[[BIAS:.*]] = dtc.reshape %[[BOUNDED]] : tensor<2x16xf32> -> tensor<2x1x1x16xf32>
+// CHECK: dtc.attention %arg0, %arg0, %arg0 bias %[[BIAS]] : tensor<2x1x1x16xf32> scale 5.000000e-01 :
+// CHECK: dtc.attention_grad %arg0, %arg0, %arg0, %{{.*}}, %{{.*}}, %arg0 bias %[[BIAS]] : tensor<2x1x1x16xf32>
+func.func @padding(%q: tensor<2x16x4x8xbf16>, %seen: tensor<2x16xi1>) -> (tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>) {
+  %zero = arith.constant dense<0.0> : tensor<2x16xf32>
+  %lowest = arith.constant dense<-3.40282347E+38> : tensor<2x16xf32>
+  %mask = arith.select %seen, %zero, %lowest : tensor<2x16xi1>, tensor<2x16xf32>
+  %bias = dtc.broadcast %mask [0, 3] : tensor<2x16xf32> -> tensor<2x4x16x16xf32>
+  %o, %lse = dtc.attention %q, %q, %q bias %bias : tensor<2x4x16x16xf32> scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
+  %dq, %dk, %dv = dtc.attention_grad %q, %q, %q, %o, %lse, %q bias %bias : tensor<2x4x16x16xf32> scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>
+  return %o, %dq : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>
+}
+
+// -----
+
+// A window of positions, the same for all samples and heads, beside a causal mask.
+// CHECK-LABEL: func.func @window
+// CHECK: dtc.attention %arg0, %arg0, %arg0 bias %{{.*}} : tensor<1x1x2x2xf32> scale 5.000000e-01 causal :
+func.func @window(%q: tensor<2x2x4x8xbf16>) -> tensor<2x2x4x8xbf16> {
+  %near = arith.constant dense<[[0.0, -1.0e+4], [-1.0e+4, 0.0]]> : tensor<2x2xf32>
+  %bias = dtc.broadcast %near [2, 3] : tensor<2x2xf32> -> tensor<2x4x2x2xf32>
+  %o, %lse = dtc.attention %q, %q, %q bias %bias : tensor<2x4x2x2xf32> scale 0.5 causal : tensor<2x2x4x8xbf16>, tensor<2x2x4x8xbf16>, tensor<2x2x4x8xbf16> -> tensor<2x2x4x8xbf16>, tensor<2x4x2xf32>
+  return %o : tensor<2x2x4x8xbf16>
+}
+
+// -----
+
+// A mask of -infinity may leave a row with nothing that is seen.
+// CHECK-LABEL: func.func @infinite
+// CHECK-NOT: dtc.attention
+// CHECK: return
+func.func @infinite(%q: tensor<2x16x4x8xbf16>, %seen: tensor<2x16xi1>) -> tensor<2x16x4x8xbf16> {
+  %zero = arith.constant dense<0.0> : tensor<2x16xf32>
+  %lowest = arith.constant dense<0xFF800000> : tensor<2x16xf32>
+  %mask = arith.select %seen, %zero, %lowest : tensor<2x16xi1>, tensor<2x16xf32>
+  %bias = dtc.broadcast %mask [0, 3] : tensor<2x16xf32> -> tensor<2x4x16x16xf32>
+  %o, %lse = dtc.attention %q, %q, %q bias %bias : tensor<2x4x16x16xf32> scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
+  return %o : tensor<2x16x4x8xbf16>
+}
+
+// -----
+
+// So may the sum of two masks, the type of halves, which has no such number, and what the user gives.
+// CHECK-LABEL: func.func @unknown
+// CHECK-NOT: dtc.attention
+// CHECK: return
+func.func @unknown(%q: tensor<2x16x4x8xbf16>, %seen: tensor<2x16xi1>, %given: tensor<2x4x16x16xf32>)
+    -> (tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>) {
+  %zero = arith.constant dense<0.0> : tensor<2x16xf32>
+  %lowest = arith.constant dense<-3.40282347E+38> : tensor<2x16xf32>
+  %mask = arith.select %seen, %zero, %lowest : tensor<2x16xi1>, tensor<2x16xf32>
+  %twice = arith.addf %mask, %mask : tensor<2x16xf32>
+  %sum = dtc.broadcast %twice [0, 3] : tensor<2x16xf32> -> tensor<2x4x16x16xf32>
+  %half = arith.truncf %mask : tensor<2x16xf32> to tensor<2x16xbf16>
+  %halves = dtc.broadcast %half [0, 3] : tensor<2x16xbf16> -> tensor<2x4x16x16xbf16>
+  %o, %lse = dtc.attention %q, %q, %q bias %given : tensor<2x4x16x16xf32> scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
+  %p, %lsp = dtc.attention %q, %q, %q bias %sum : tensor<2x4x16x16xf32> scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
+  %r, %lsr = dtc.attention %q, %q, %q bias %halves : tensor<2x4x16x16xbf16> scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
+  return %o, %p, %r : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>
+}

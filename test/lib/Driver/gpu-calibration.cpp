@@ -1,0 +1,17 @@
+// What `dtc calibrate --target cuda` writes, by a program that needs no LLVM: scripts/gpu_tests.py
+// carries it to machines with GPUs.
+#include "Driver/GpuCalibration.h"
+
+#include <cstdio>
+
+int main() {
+  auto measured = dtc::driver::measureGpus();
+  if (!measured) {
+    std::fprintf(stderr, "gpu-calibration: error: %s\n", measured.status().message().c_str());
+    return static_cast<int>(measured.status().code());
+  }
+  std::printf("# attention: %.4g TFLOP/s, backward %.4g TFLOP/s\n%s",
+              measured->attention.forward / 1e12, measured->attention.backward / 1e12,
+              dtc::plan::toYaml(measured->cluster).c_str());
+  return 0;
+}
