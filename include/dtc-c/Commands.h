@@ -17,6 +17,9 @@ DTC_API DtcError *dtcClusterYaml(const char *nameOrFile, DtcText **text);
 /* The names of built-in clusters and devices, one a line. */
 DTC_API DtcError *dtcClusterNames(DtcText **text);
 
+/* The operators of PyTorch that are read, with commas between: "aten.add,aten.mul". */
+DTC_API DtcError *dtcImportedOperators(DtcText **text);
+
 /* The command lines `dtc` and `dtc-run`, which print and return the exit code. The first argument
  * is the program's name. */
 DTC_API int dtcMain(int numArguments, char **arguments);

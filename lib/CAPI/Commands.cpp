@@ -44,6 +44,13 @@ DtcError *dtcClusterNames(DtcText **text) {
   });
 }
 
+DtcError *dtcImportedOperators(DtcText **text) {
+  return capi::guarded([&]() -> DtcError * {
+    *text = capi::textOf(driver::importedOperators());
+    return nullptr;
+  });
+}
+
 int dtcMain(int numArguments, char **arguments) { return driver::run(numArguments, arguments); }
 
 int dtcRunMain(int numArguments, char **arguments) {

@@ -6,12 +6,14 @@
 
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Driver/Driver.h"
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Import/PyTorch/Import.h"
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Target/Targets.h"
 
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 
@@ -55,6 +57,8 @@ Outcome<std::unique_ptr<import::ModelFile>> openModel(Environment &env, const Op
     return ExitCode::InputRefused;
   return std::move(*file);
 }
+
+std::string importedOperators() { return llvm::join(import::atenOperators(), ","); }
 
 /// Into how many calls the batch is cut before there is a plan.
 static plan::Result<BatchChoice> firstBatch(const Request &request, int64_t fileBatch) {

@@ -3,6 +3,7 @@
 #include "HuggingFaceScript.h"
 #include "dtc-io/InputFile.h"
 #include "dtc/Driver/Diagnostics.h"
+#include "dtc/Driver/Driver.h"
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
@@ -99,8 +100,13 @@ Outcome<HuggingFaceModel> HuggingFaceModel::write(const HuggingFaceFlags &flags,
   auto program = makeTemporary("pt2"), said = makeTemporary("txt");
   if (!program || !said)
     return fail({"--hf: can't write a temporary file", ErrorCategory::Failed});
-  std::vector<std::string> words = {*python,  "-c",       kHuggingFaceScript,
-                                    "export", flags.path, "--output=" + *program};
+  std::vector<std::string> words = {*python,
+                                    "-c",
+                                    kHuggingFaceScript,
+                                    "export",
+                                    flags.path,
+                                    "--output=" + *program,
+                                    "--operators=" + importedOperators()};
   for (const BesideFlag &flag : kBeside)
     if (!(flags.*flag.value).empty())
       words.push_back(std::string(flag.name) + "=" + flags.*flag.value);

@@ -33,6 +33,10 @@ FailureOr<Value> predictions(func::FuncOp func, ValueRange outputs, ArrayRef<Rol
   }
   if (floats.size() == 1)
     return floats.front();
+  if (floats.empty() && outputs.size() == 1 && isFloatTensor(outputs.front()))
+    return func.emitError() << "the model gives a number and no predictions; where it is its loss, "
+                               "--loss output:"
+                            << roles.front().getName() << " trains it";
   if (floats.empty())
     return func.emitError() << "the model has no float output for the loss: " << namesOf(roles);
   return func.emitError() << "several outputs could be the predictions and none is named "

@@ -46,6 +46,9 @@ NB_MODULE(_dtc, module) {
       "cluster_names", [] { return textUnlocked(dtcClusterNames); },
       "The names of built-in clusters and devices, one a line.");
   module.def(
+      "imported_operators", [] { return textUnlocked(dtcImportedOperators); },
+      "The operators of PyTorch that are read, with commas between.");
+  module.def(
       "main", [](const std::vector<std::string> &arguments) { return runMain(dtcMain, arguments); },
       nb::arg("arguments"), "The command line dtc: prints, and returns the exit code.");
   module.def(

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import _dtc
 from ._errors import UnsupportedError, UsageError, error_of
 
 Model = str | os.PathLike | bytes
@@ -61,7 +62,9 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
     folder = tempfile.TemporaryDirectory(prefix="dtc-")
     path = str(pathlib.Path(folder.name) / "model.pt2")
     try:
-        program = hf.functional(torch, torch.export.export(model, inputs, named or None))
+        with hf.experts_as_products(model):
+            program = torch.export.export(model, inputs, named or None)
+        program = hf.functional(torch, program, _dtc.imported_operators().split(","))
         torch.export.save(program, path, extra_files=hf.ties_of(model))
     except Exception as error:  # of many kinds, from all that a module can do
         breaks = _graph_breaks(torch, model, inputs, named)
@@ -108,7 +111,8 @@ def from_hf(path: str | os.PathLike, *, sequence: int | None = None, decoder_seq
     file = str(pathlib.Path(folder.name) / "model.pt2")
     try:
         names = hf.export(path, file, sequence=sequence, decoder_sequence=decoder_sequence, inputs=inputs,
-                          architecture=architecture, with_weights=with_weights)
+                          architecture=architecture, with_weights=with_weights,
+                          operators=_dtc.imported_operators().split(","))
     except hf.HfError as error:
         if error.lacks_package:
             raise UnsupportedError(str(error)) from error

@@ -17,7 +17,7 @@ import os
 import pathlib
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 INSTALL = "pip install torch transformers"
@@ -28,6 +28,8 @@ USAGE, REFUSED = 2, 3  # exit codes of the command line
 _EXAMPLES = 2
 _TEXT = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _DECODER_TEXT = frozenset({"decoder_input_ids", "decoder_attention_mask"})
+# The form of experts that doesn't loop over those that are found at run time.
+_EXPERTS = "batched_mm"
 
 
 # What a config.json may have, by parts of names: hundreds of times what the largest models do.
@@ -104,9 +106,8 @@ class Checkpoint:
         if too_large := too_large_in(self.config.to_dict()):
             raise HfError(f"{path}: no model has so much: {too_large}")
         self.model_class = self._class_of(architecture)
-        # The other forms of experts loop over those that are found at run time.
         if hasattr(self.config, "_experts_implementation"):
-            self.config._experts_implementation = "batched_mm"
+            self.config._experts_implementation = _EXPERTS
 
     def _class_of(self, architecture: str | None) -> type:
         asked = architecture or next(iter(self.config.architectures or []), None)
@@ -206,8 +207,56 @@ def ties_of(model: Any) -> dict[str, str]:
     return {"tied_weights.json": json.dumps(ties)} if ties else {}
 
 
-def functional(torch: Any, program: Any) -> Any:
-    """The program without operators that write into a part of a tensor; others may work in place."""
+@contextlib.contextmanager
+def experts_as_products(model: Any) -> Iterator[None]:
+    """Has a model of transformers multiply its experts all at once. Its other forms ask which experts are chosen."""
+    configs = {id(each): each for module in model.modules()
+               if hasattr(each := getattr(module, "config", None), "_experts_implementation")}
+    before = {key: config._experts_implementation for key, config in configs.items()}
+    for config in configs.values():
+        config._experts_implementation = _EXPERTS
+    try:
+        yield
+    finally:
+        for key, config in configs.items():
+            config._experts_implementation = before[key]
+
+
+def _strange_operators(torch: Any, program: Any, operators: Collection[str]) -> set[Any]:
+    """Those of PyTorch that the program has and dtc doesn't read."""
+    found = set()
+    for module in program.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            op = node.target
+            if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten":
+                base = f"aten.{op._schema.name.partition('::')[2]}"
+                if base not in operators and base.removesuffix("_") not in operators:
+                    found.add(op)
+    return found
+
+
+def _known_by_parts(torch: Any, program: Any, operators: Collection[str]) -> Any:
+    """The program with PyTorch's own definitions in the place of operators that dtc doesn't read, where it has some."""
+    tried = set()
+    while strange := _strange_operators(torch, program, operators) - tried:
+        op = min(strange, key=str)
+        tried.add(op)
+        definition = torch._decomp.get_decompositions([op]).get(op)
+        if definition is None and op._can_decompose():
+            definition = op.decompose
+        if definition is not None:
+            with contextlib.suppress(Exception):  # of many kinds; dtc names the operators that are left
+                program = program.run_decompositions({op: definition})
+    return program
+
+
+def functional(torch: Any, program: Any, operators: Collection[str] = ()) -> Any:
+    """The program without operators that write into a part of a tensor; others may work in place.
+
+    Where `operators` are given, those that dtc reads, others become what they are made of.
+    """
+    if operators:
+        program = _known_by_parts(torch, program, operators)
 
     def writes_into_a_part(node: Any) -> bool:
         schema = getattr(node.target, "_schema", None)
@@ -283,26 +332,26 @@ def _only_logits(model: Any, names: Sequence[str]) -> None:
     model.__class__ = type(kind.__name__, (kind,), {"forward": forward})
 
 
-def _export(torch: Any, model: Any, examples: Mapping[str, Any]) -> Any:
+def _export(torch: Any, model: Any, examples: Mapping[str, Any], operators: Collection[str]) -> Any:
     """With an open batch; where the model fixes its batch, with the one of the examples."""
     batch = torch.export.Dim("batch", min=1)
     try:
         program = torch.export.export(model, (), dict(examples), dynamic_shapes={name: {0: batch} for name in examples})
-        return functional(torch, program)
+        return functional(torch, program, operators)
     except Exception:  # a model may compute with its batch as with any number
         pass
     try:
-        return functional(torch, torch.export.export(model, (), dict(examples)))
+        return functional(torch, torch.export.export(model, (), dict(examples)), operators)
     except Exception as error:  # of many kinds, from all that a model can do
         raise HfError(f"torch.export doesn't take {type(model).__name__}: {_first_line(error)}") from error
 
 
 def export(path: str | os.PathLike, output: str | os.PathLike, *, sequence: int | None = None,
            decoder_sequence: int | None = None, inputs: Sequence[str] | None = None, architecture: str | None = None,
-           with_weights: bool = False) -> frozenset[str]:
+           with_weights: bool = False, operators: Collection[str] = ()) -> frozenset[str]:
     """Writes the model of a folder or config.json as a program (.pt2), with its weights or without any.
 
-    Returns the names of its `state_dict`.
+    `operators` are those that dtc reads. Returns the names of the model's `state_dict`.
     """
     checkpoint = Checkpoint(path, architecture)
     import torch
@@ -320,7 +369,7 @@ def export(path: str | os.PathLike, output: str | os.PathLike, *, sequence: int 
                 for name, shape in shapes.items()}
     for name in set(names) & {"attention_mask", "decoder_attention_mask"}:
         examples[name].fill_(1)
-    torch.export.save(_export(torch, model, examples), os.fspath(output), extra_files=ties_of(model))
+    torch.export.save(_export(torch, model, examples, operators), os.fspath(output), extra_files=ties_of(model))
     return frozenset(model.state_dict())
 
 
@@ -360,6 +409,7 @@ def _parser() -> argparse.ArgumentParser:
     writes.add_argument("--sequence", type=int, help="tokens of a sample")
     writes.add_argument("--decoder-sequence", type=int, help="tokens of a sample of the decoder, if others")
     writes.add_argument("--inputs", type=lambda text: text.split(","), help="what the model is called with: NAME,...")
+    writes.add_argument("--operators", type=lambda text: text.split(","), default=(), help="those that dtc reads")
     writes.add_argument("--with-weights", action="store_true", help="with the weights of the folder")
     saves = commands.add_parser("save", help="write trained weights as a folder that from_pretrained loads")
     saves.add_argument("--weights", required=True, help="what dtc-run --save-weights wrote")
@@ -373,7 +423,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(asked: argparse.Namespace) -> None:
     if asked.command == "export":
         export(asked.model, asked.output, sequence=asked.sequence, decoder_sequence=asked.decoder_sequence,
-               inputs=asked.inputs, architecture=asked.architecture, with_weights=asked.with_weights)
+               inputs=asked.inputs, architecture=asked.architecture, with_weights=asked.with_weights,
+               operators=asked.operators)
         return
     _libraries()
     import safetensors.torch  # which transformers needs, too

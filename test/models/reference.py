@@ -93,7 +93,7 @@ _SCALE = {"loss-scale": 2**21, "loss-scale-growth-interval": 3}
 _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
 _FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe",
-             "messages", "parts", "windows")
+             "messages", "parts", "windows", "upsampling", "recurrent")
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
 
 RECIPES = (
@@ -198,9 +198,10 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
             loss = _gradients(module, model.inputs, batch, numerics, masters, recipe, scaler)
         if scaler:
             scaler.unscale_(optimizer)
-        norm = math.sqrt(sum(float(master.grad.double().square().sum()) for master in masters))
+        norm = math.sqrt(sum(float(each.grad.double().square().sum()) for each in masters if each.grad is not None))
         if not result.gradient_norms and math.isfinite(norm):
-            result.gradient_norms = {name: float(master.grad.double().norm()) for name, master in of_name.items()}
+            result.gradient_norms = {name: float(master.grad.double().norm()) for name, master in of_name.items()
+                                     if master.grad is not None}
         rate = recipe.learning_rate(step)
         result.steps.append({"step": step, "loss": loss, "grad_norm": norm, "lr": rate})
         _update(module, masters, optimizer, rate, recipe.options.get("clip-grad-norm"), numerics, scaler)
@@ -252,9 +253,9 @@ def _gradients(
         loss = nn.functional.cross_entropy(logits.flatten(0, -2), target.flatten(), weights, reduction="sum",
                                            label_smoothing=smoothing) / count
         scaled = scaler.scale(loss) if scaler else loss
-        gradients = torch.autograd.grad(scaled, list(module.parameters()))
+        gradients = torch.autograd.grad(scaled, list(module.parameters()), allow_unused=True)
         for master, gradient in zip(masters, gradients, strict=True):
-            master.grad += gradient
+            master.grad = None if gradient is None else master.grad + gradient  # none where the module detaches it
         total += loss.item()
     return total
 

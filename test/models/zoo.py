@@ -21,6 +21,8 @@ import families
 import messages
 import moe
 import parts
+import recurrent
+import upsampling
 import windows
 from draw import Distribution, draw
 from sizes import CLASSES, FEATURES, IMAGE, ODD_VOCABULARY, POSITIONS, SEQUENCE, SMALL_IMAGE, VOCABULARY
@@ -225,6 +227,8 @@ MODELS = {
         Model("messages", messages.Messages, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("parts", parts.Parts, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("windows", windows.Windows, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("upsampling", upsampling.Upsampling, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("recurrent", recurrent.Recurrent, ("x",), 28, Task.CLASS, (FEATURES,)),
     )
 }
 
@@ -312,6 +316,8 @@ PROGRAMS = (
     Program("messages", "messages"),
     Program("parts", "parts"),
     Program("windows", "windows"),
+    Program("upsampling", "upsampling"),
+    Program("recurrent", "recurrent"),
 )
 
 

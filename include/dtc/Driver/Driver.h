@@ -17,6 +17,9 @@ int run(int argc, char **argv);
 /// The same for a caller that goes on: `arguments` begin with the name of the command.
 ExitCode run(const std::vector<std::string> &arguments, std::ostream &out);
 
+/// The operators of PyTorch that are read, with commas between: "aten.add,aten.mul".
+std::string importedOperators();
+
 /// What the flags of `dtc plan` mean, of which the first is the model.
 Outcome<Options> readPlanFlags(const std::vector<std::string> &flags);
 

@@ -75,6 +75,14 @@ FailureOr<Tensor> gatherElements(Conversion &node, const Tensor &data, const Ten
   for (size_t i = 0; i < shape.size(); ++i)
     if (int64_t(i) != axis && wanted[i] > shape[i])
       return LogicalResult(node.error() << "has more indices than elements");
+  // Of integers that are equal along the axis it doesn't matter which is meant.
+  if (data.host && !indices.host && data.host->stored[axis] == 1 && !data.host->isFloat()) {
+    Tensor any = sliceTensor(node, data, axis, 0, 1);
+    for (int64_t i = 0; i < int64_t(shape.size()); ++i)
+      if (i != axis)
+        any = sliceTensor(node, any, i, 0, wanted[i]);
+    return expandTensor(node, any, wanted);
+  }
   if (data.host && indices.host) {
     Host constant = normalizeIndices(node, indices.host, shape[axis]);
     if (!constant)

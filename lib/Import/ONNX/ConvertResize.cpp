@@ -1,8 +1,7 @@
 // Resize: each resized dimension by itself, nearest elements by their positions, linear
 // interpolation by a product with the matrix of its weights.
 #include "GraphBuilder.h"
-#include "dtc/Import/Build/Indices.h"
-#include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/Resize.h"
 #include "dtc/Import/Unsupported.h"
 
 #include <cmath>
@@ -19,9 +18,6 @@ struct ResizedDim {
   float scale;
   float begin = 0, end = 1;
 };
-
-/// How much of each element of the input an element of the result is.
-using Share = std::pair<int64_t, double>;
 } // namespace
 
 /// Upsample, and Resize of opset 10: scales alone, elements at the multiples of their inverse.
@@ -66,16 +62,6 @@ static FailureOr<int64_t> nearest(NodeConverter &node, float position) {
   return LogicalResult(unsupported(node.error()) << "has an unsupported nearest_mode: " << mode);
 }
 
-/// Each element `times` times in a row.
-static Value repeatElements(Emitter &emit, Value value, int64_t dim, int64_t times) {
-  Shape lifted(tensorType(value).getShape()), merged = lifted;
-  lifted.insert(lifted.begin() + dim + 1, 1);
-  merged[dim] *= times;
-  value = reshape(emit, value, lifted);
-  lifted[dim + 1] = times;
-  return reshape(emit, broadcastTo(emit, value, lifted), merged);
-}
-
 static FailureOr<Value> resizeNearest(NodeConverter &node, Value value, const ResizedDim &resized) {
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < resized.to; ++i) {
@@ -85,26 +71,9 @@ static FailureOr<Value> resizeNearest(NodeConverter &node, Value value, const Re
     auto index = nearest(node, *position);
     if (failed(index))
       return failure();
-    indices.push_back(std::clamp<int64_t>(*index, 0, resized.from - 1));
+    indices.push_back(*index);
   }
-  const int64_t times = resized.to / resized.from;
-  bool repeats = times * resized.from == resized.to;
-  for (int64_t i = 0; i < resized.to && repeats; ++i)
-    repeats = indices[i] == i / times;
-  if (repeats)
-    return repeatElements(node.emit, value, resized.dim, times);
-  Host at = HostTensor::ofInts(node.emit.getI64Type(), {resized.to}, std::move(indices));
-  return gatherAtConstants(node.emit, value, *at, resized.dim);
-}
-
-/// Linear or cubic interpolation by the distance from an element.
-static double kernelAt(double distance, bool cubic, double slope) {
-  const double t = std::abs(distance);
-  if (!cubic)
-    return std::max(0.0, 1 - t);
-  if (t <= 1)
-    return ((slope + 2) * t - (slope + 3)) * t * t + 1;
-  return t < 2 ? ((t - 5) * t + 8) * t * slope - 4 * slope : 0;
+  return resizeByIndices(node.emit, value, resized.dim, std::move(indices));
 }
 
 /// The elements around a position. Antialiasing widens the kernel where a dimension shrinks.
@@ -117,24 +86,11 @@ static FailureOr<std::vector<Share>> sharesAt(NodeConverter &node, const Resized
       return failure();
     return std::vector<Share>{{*index, 1.0}};
   }
-  const bool cubic = mode == "cubic", antialias = node.attrInt("antialias", 0),
-             excludes = node.attrInt("exclude_outside", 0);
-  const double shrink = antialias ? std::min(double(resized.scale), 1.0) : 1.0;
-  const double slope = node.attrFloat("cubic_coeff_a", -0.75), low = std::floor(position);
-  const int64_t first = int64_t(std::floor((cubic ? -2 : -1) / shrink)) + 1;
-  std::vector<Share> shares;
-  double sum = 0;
-  for (int64_t i = first; i <= 1 - first; ++i) {
-    const int64_t index = int64_t(low) + i;
-    const bool outside = index < 0 || index >= resized.from;
-    const double weight =
-        excludes && outside ? 0 : kernelAt((low + double(i) - position) * shrink, cubic, slope);
-    shares.push_back({index, weight});
-    sum += weight;
-  }
-  for (Share &share : shares)
-    share.second /= (antialias || excludes) && sum != 0 ? sum : 1;
-  return shares;
+  Interpolation form{mode == "cubic", node.attrFloat("cubic_coeff_a", -0.75)};
+  const bool antialias = node.attrInt("antialias", 0);
+  form.shrink = antialias ? std::min(double(resized.scale), 1.0) : 1.0;
+  form.excludesOutside = node.attrInt("exclude_outside", 0);
+  return interpolationShares(form, position, resized.from);
 }
 
 /// Where a position is outside of what a crop is taken from, which then has another value.
@@ -143,20 +99,21 @@ static bool isOutside(NodeConverter &node, const ResizedDim &resized, float posi
          (position < 0 || position > float(resized.from - 1));
 }
 
-/// A product with the matrix of all shares.
+/// Interpolated elements, and those outside of a crop, which have a value of their own.
 static FailureOr<Value> resizeByMatrix(NodeConverter &node, Value value,
                                        const ResizedDim &resized) {
   Emitter &emit = node.emit;
   const Type element = elementOf(value);
-  const Shape sizes = {resized.to, resized.from};
-  if (!fitsConstant(element, sizes))
-    return LogicalResult(node.error() << "interpolates too large a dimension: " << resized.from);
-  HostTensor weights(element, sizes, sizes), beyond(element, {resized.to}, {resized.to});
+  if (failed(checkShares(node, value, resized.dim, resized.to)))
+    return failure();
+  HostTensor beyond(element, {resized.to}, {resized.to});
   const double other = node.attrFloat("extrapolation_value", 0);
+  std::vector<std::vector<Share>> all;
   for (int64_t i = 0; i < resized.to; ++i) {
     auto position = sourcePosition(node, resized, i);
     if (failed(position))
       return failure();
+    all.emplace_back();
     if (isOutside(node, resized, *position)) {
       beyond.floats[i] = roundTo(element, other);
       continue;
@@ -164,20 +121,9 @@ static FailureOr<Value> resizeByMatrix(NodeConverter &node, Value value,
     auto shares = sharesAt(node, resized, *position);
     if (failed(shares))
       return failure();
-    for (auto [index, share] : *shares)
-      weights.floats[i * resized.from + std::clamp<int64_t>(index, 0, resized.from - 1)] += share;
+    all.back() = std::move(*shares);
   }
-  for (double &weight : weights.floats)
-    weight = roundTo(element, weight);
-  weights.compress();
-  const int64_t rank = tensorType(value).getRank();
-  Shape lhs, result;
-  for (int64_t i = 0; i < rank; ++i) {
-    lhs.push_back(i == resized.dim ? rank : i);
-    result.push_back(i);
-  }
-  Value matrix = toValue(emit, emit.getLoc(), weights);
-  Value inside = contract(emit, value, lhs, matrix, {resized.dim, rank}, result);
+  Value inside = resizeByShares(node, value, resized.dim, all);
   if (llvm::all_of(beyond.floats, [](double term) { return term == 0; }))
     return inside;
   Value term = toValue(emit, emit.getLoc(), beyond);

@@ -4,6 +4,7 @@
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/ScatterAt.h"
+#include "dtc/Import/Build/TransposedConvolution.h"
 #include "dtc/Import/Build/Windows.h"
 
 #include "dtc-io/CheckedSize.h"
@@ -12,21 +13,9 @@ using namespace mlir;
 
 namespace dtc::import {
 
-/// A tensor among zeros: `interior` between its elements, and `low` before them.
-static Value spreadOut(Emitter &emit, Value x, ArrayRef<int64_t> shape, ArrayRef<int64_t> low,
-                       ArrayRef<int64_t> interior) {
-  return graph::PadOp::create(emit, tensorType(x).clone(shape), x, low, interior, APFloat(0.0));
-}
-
-namespace {
-/// A transposed convolution along one spatial dimension.
-struct Transposed {
-  int64_t size, kernel, stride, dilation, low, high, extra;
-};
-} // namespace
-
 /// Where the output's shape is given, the padding follows from it.
-static void fitOutput(const std::string &automatic, std::optional<int64_t> wanted, Transposed &t) {
+static void fitOutput(const std::string &automatic, std::optional<int64_t> wanted,
+                      TransposedDim &t) {
   if (!wanted && !StringRef(automatic).starts_with("SAME"))
     return;
   const int64_t output = wanted.value_or(t.size * t.stride);
@@ -39,7 +28,7 @@ static void fitOutput(const std::string &automatic, std::optional<int64_t> wante
   t.high = padding - t.low;
 }
 
-static FailureOr<std::vector<Transposed>> readTransposed(NodeConverter &node) {
+static FailureOr<std::vector<TransposedDim>> readTransposed(NodeConverter &node) {
   const Shape input = node.input(0).shape(), weight = node.input(1).shape();
   const size_t n = input.size() - 2;
   const Shape strides = node.attrInts("strides").value_or(Shape(n, 1)),
@@ -51,13 +40,12 @@ static FailureOr<std::vector<Transposed>> readTransposed(NodeConverter &node) {
       (wanted && wanted->size() < n))
     return LogicalResult(node.error() << "has attributes for another number of dimensions");
   const std::string automatic = node.attrString("auto_pad", "NOTSET");
-  std::vector<Transposed> result;
+  std::vector<TransposedDim> result;
   for (size_t i = 0; i < n; ++i) {
-    Transposed t{input[i + 2], weight[i + 2], strides[i], dilations[i],
-                 pads[i],      pads[i + n],   extra[i]};
-    for (int64_t size : {t.kernel - 1, t.stride - 1, t.dilation - 1, t.low, t.high, t.extra})
-      if (size < 0 || size > INT32_MAX)
-        return LogicalResult(node.error() << "has a window of bad sizes");
+    TransposedDim t{input[i + 2], weight[i + 2], strides[i], dilations[i],
+                    pads[i],      pads[i + n],   extra[i]};
+    if (failed(checkTransposed(node, t)))
+      return failure();
     if (automatic == "VALID")
       t.low = t.high = 0;
     const std::optional<int64_t> output =
@@ -70,68 +58,15 @@ static FailureOr<std::vector<Transposed>> readTransposed(NodeConverter &node) {
   return result;
 }
 
-/// weight[c, m/groups, kernel] as that of the convolution: [m, c/groups, kernel in reverse].
-static FailureOr<Tensor> turned(NodeConverter &node, int64_t groups) {
-  Tensor weight = node.input(1);
-  Shape shape = weight.shape(), split = shape, perm;
-  split[0] /= groups;
-  split.insert(split.begin(), groups);
-  for (size_t i = 0; i < split.size(); ++i)
-    perm.push_back(i);
-  std::swap(perm[1], perm[2]);
-  weight = transposeTensor(node, reshapeTensor(node, weight, split), perm);
-  Shape merged = {shape[1] * groups, shape[0] / groups};
-  merged.append(shape.begin() + 2, shape.end());
-  weight = reshapeTensor(node, weight, merged);
-  for (size_t i = 2; i < merged.size(); ++i) {
-    if (failed(node.chargeNodes(merged[i])))
-      return failure();
-    if (merged[i] > 1)
-      weight = sliceTensor(node, weight, i, merged[i] - 1, merged[i], -1);
-  }
-  return weight;
-}
-
-// A convolution of the input with zeros between its elements.
 static LogicalResult convertConvTranspose(NodeConverter &node) {
-  const Shape input = node.input(0).shape(), weight = node.input(1).shape();
   const int64_t groups = node.attrInt("group", 1);
-  if (input.size() < 3 || weight.size() != input.size() || groups < 1 || weight[0] != input[1] ||
-      input[1] % groups != 0)
-    return node.error() << "operands of shapes that do not fit: " << listed(input) << " and "
-                        << listed(weight);
+  if (failed(checkTransposed(node, node.input(0), node.input(1), groups)))
+    return failure();
   auto dims = readTransposed(node);
   if (failed(dims))
     return failure();
-  auto kernel = turned(node, groups);
-  if (failed(kernel))
-    return failure();
-  Shape spread(ArrayRef(input).take_front(2)), interior(2, 0);
-  for (const Transposed &t : *dims) {
-    spread.push_back((t.size - 1) * t.stride + 1);
-    interior.push_back(t.stride - 1);
-  }
-  if (failed(node.checkShape(spread)))
-    return failure();
-  Value x = spreadOut(node.emit, node.value(0), spread, Shape(spread.size(), 0), interior);
-  Window window;
-  for (auto [i, t] : llvm::enumerate(*dims)) {
-    const int64_t reach = (t.kernel - 1) * t.dilation;
-    int64_t low = reach - t.low, high = reach - t.high + t.extra;
-    const int64_t size = spread[i + 2] + std::min<int64_t>(low, 0) + std::min<int64_t>(high, 0);
-    if (size < 1)
-      return node.error() << "pads away all of dimension " << i + 2;
-    x = sliceDim(node.emit, x, i + 2, std::max<int64_t>(-low, 0), size);
-    window.low.push_back(std::max<int64_t>(low, 0));
-    window.high.push_back(std::max<int64_t>(high, 0));
-    window.kernel.push_back(t.kernel);
-    window.strides.push_back(1);
-    window.dilations.push_back(t.dilation);
-  }
-  if (failed(checkWindow(node, window, tensorType(x).getShape().drop_front(2))))
-    return failure();
   const Tensor *bias = node.has(2) ? &node.input(2) : nullptr;
-  return node.define(convolve(node, Tensor(x), *kernel, bias, window, groups));
+  return node.define(convolveTransposed(node, node.input(0), node.input(1), bias, *dims, groups));
 }
 
 /// Sums the columns of an image's blocks where they overlap.

@@ -2,7 +2,10 @@
 
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/UnsupportedOperators.h"
+#include "dtc/Import/PyTorch/Import.h"
 #include "dtc/Import/Unsupported.h"
+
+#include "llvm/ADT/StringSwitch.h"
 
 #include <map>
 #include <utility>
@@ -27,6 +30,8 @@ const AtenTable &atenConverters() {
     addNormalizations(all);
     addVision(all);
     addLosses(all);
+    addRecurrence(all);
+    addResizes(all);
     addNumbers(all);
     return all;
   }();
@@ -76,11 +81,39 @@ static std::array<StringRef, 3> partsOf(StringRef op) {
   return {space, base, overload};
 }
 
+/// Of operators that PyTorch has under two names, the one that converters know.
+static StringRef canonical(StringRef base) {
+  return llvm::StringSwitch<StringRef>(base)
+      .Case("absolute", "abs")
+      .Case("arccos", "acos")
+      .Case("arcsin", "asin")
+      .Case("arctan", "atan")
+      .Case("clip", "clamp")
+      .Case("concatenate", "cat")
+      .Cases({"divide", "true_divide"}, "div")
+      .Case("greater", "gt")
+      .Case("greater_equal", "ge")
+      .Case("less", "lt")
+      .Case("less_equal", "le")
+      .Case("moveaxis", "movedim")
+      .Case("multiply", "mul")
+      .Case("negative", "neg")
+      .Case("not_equal", "ne")
+      .Case("special_erf", "erf")
+      .Case("special_expm1", "expm1")
+      .Case("special_log1p", "log1p")
+      .Case("special_log_softmax", "log_softmax")
+      .Case("special_logsumexp", "logsumexp")
+      .Case("special_softmax", "softmax")
+      .Case("subtract", "sub")
+      .Default(base);
+}
+
 static std::string tableName(StringRef op) {
   auto [space, base, overload] = partsOf(op);
   if (base.ends_with("_") && !base.ends_with("__"))
     base = base.drop_back();
-  return (space + "." + base).str();
+  return (space + "." + (space == "aten" ? canonical(base) : base)).str();
 }
 
 AtenConverter::AtenConverter(const AtenNode &node, Emitter &emit, llvm::StringMap<Tensor> &values,
@@ -196,6 +229,22 @@ FailureOr<Shape> AtenConverter::integers(StringRef name, std::optional<Shape> by
     if (failed(whole))
       return failure();
     result.push_back(*whole);
+  }
+  return result;
+}
+
+FailureOr<std::vector<double>> AtenConverter::numbers(StringRef name) {
+  const Argument *found = argument(name);
+  const ArgumentList *list = found ? found->as<ArgumentList>() : nullptr;
+  if (found && (!list || list->size() > kMaxListed))
+    return LogicalResult(error() << "needs a list of numbers as its argument " << name);
+  std::vector<double> result;
+  for (size_t i = 0; list && i < list->size(); ++i) {
+    const double *value = (*list)[i].as<double>();
+    auto whole = value ? FailureOr<int64_t>(0) : integerOf((*list)[i], name);
+    if (failed(whole))
+      return failure();
+    result.push_back(value ? *value : double(*whole));
   }
   return result;
 }
@@ -328,16 +377,27 @@ static bool isLive(const AtenNode &node, const llvm::StringMap<bool> &live) {
   return llvm::any_of(node.results, [&](const auto &name) { return live.contains(name); });
 }
 
-llvm::StringMap<bool> liveValues(const AtenGraph &graph) {
+llvm::StringMap<bool> liveValues(const AtenGraph &graph, Dependence kind) {
   llvm::StringMap<bool> live;
   for (const std::string &name : graph.outputs)
     live[name] = true;
   for (const auto &[buffer, value] : graph.bufferChanges)
     live[value] = live[buffer] = true;
+  auto passes = [&](const AtenNode &node) {
+    return kind == Dependence::Any || tableName(node.op) != "aten.detach";
+  };
   for (const AtenNode &node : llvm::reverse(graph.nodes))
-    if (isLive(node, live))
+    if (isLive(node, live) && passes(node))
       forEachRead(node, [&](const std::string &name) { live[name] = true; });
   return live;
+}
+
+std::vector<std::string> atenOperators() {
+  std::vector<std::string> names;
+  for (const auto &entry : atenConverters())
+    names.push_back(entry.getKey().str());
+  llvm::sort(names);
+  return names;
 }
 
 /// Reports every live operator that has no converter.

@@ -33,6 +33,8 @@ void addReductions(AtenTable &table);
 void addNormalizations(AtenTable &table);
 void addVision(AtenTable &table);
 void addLosses(AtenTable &table);
+void addRecurrence(AtenTable &table);
+void addResizes(AtenTable &table);
 void addNumbers(AtenTable &table);
 
 /// Of two tensors: maximum and minimum, and an overload of max and min.
@@ -46,7 +48,8 @@ public:
 
   const AtenNode &node;
 
-  /// The operator without overload and without the mark of working in place: "aten.add".
+  /// The operator without overload and without the mark of working in place: "aten.add". Of two
+  /// names that PyTorch has for it the one that the table knows.
   std::string op() const;
   std::string overload() const;
 
@@ -67,6 +70,8 @@ public:
   llvm::FailureOr<double> number(llvm::StringRef name, std::optional<double> byDefault = {});
   llvm::FailureOr<bool> boolean(llvm::StringRef name, std::optional<bool> byDefault = {});
   llvm::FailureOr<Shape> integers(llvm::StringRef name, std::optional<Shape> byDefault = {});
+  /// A list of numbers; empty where it is left out.
+  llvm::FailureOr<std::vector<double>> numbers(llvm::StringRef name);
   llvm::FailureOr<std::string> text(llvm::StringRef name, std::optional<std::string> byDefault);
   /// An element type; `byDefault` where it is left out.
   llvm::FailureOr<mlir::Type> type(llvm::StringRef name, mlir::Type byDefault);
@@ -104,6 +109,8 @@ private:
   mutable bool reported = false;
 };
 
+/// The type itself if it is a float, else PyTorch's default one.
+mlir::Type floatFor(mlir::Type type);
 /// What arithmetic between the operands is done in, as PyTorch promotes them.
 mlir::Type promoted(const AtenConverter::Operand &a, const AtenConverter::Operand &b);
 
@@ -113,7 +120,9 @@ llvm::LogicalResult convertAten(const AtenGraph &graph, Emitter &emit,
                                 llvm::StringMap<Tensor> &values, mlir::Location file,
                                 Budget &budget);
 
-/// The values on which the graph's outputs depend.
-llvm::StringMap<bool> liveValues(const AtenGraph &graph);
+/// Which way from an output to what it depends on.
+enum class Dependence { Any, Gradient };
+/// The values on which the graph's outputs depend, or to which their gradients pass.
+llvm::StringMap<bool> liveValues(const AtenGraph &graph, Dependence kind = Dependence::Any);
 
 } // namespace dtc::import

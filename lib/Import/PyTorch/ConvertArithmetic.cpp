@@ -33,8 +33,8 @@ static FailureOr<std::pair<Operand, Operand>> operands(AtenConverter &node) {
   return std::pair(*self, *other);
 }
 
-static Type floatFor(AtenConverter &node, Type type) {
-  return isa<FloatType>(type) ? type : Type(node.emit.getF32Type());
+Type floatFor(Type type) {
+  return isa<FloatType>(type) ? type : Type(Float32Type::get(type.getContext()));
 }
 
 /// self + alpha * other, and the same with minus.
@@ -74,7 +74,7 @@ static LogicalResult convertQuotient(AtenConverter &node) {
     return failure();
   const Type type = promoted(both->first, both->second);
   if (mode->empty())
-    return node.define(apply(node, "Div", both->first, both->second, floatFor(node, type)));
+    return node.define(apply(node, "Div", both->first, both->second, floatFor(type)));
   auto quotient = apply(node, "Div", both->first, both->second, type);
   if (failed(quotient))
     return failure();
@@ -148,6 +148,32 @@ static LogicalResult convertNot(AtenConverter &node) {
   return failed(self) ? failure() : node.define(unary(node, "Not", *self));
 }
 
+/// self + value * tensor1 * tensor2, and with a quotient.
+static LogicalResult convertAddedProduct(AtenConverter &node) {
+  auto self = node.tensor("self"), first = node.tensor("tensor1"), second = node.tensor("tensor2");
+  auto factor = node.number("value", 1);
+  if (failed(self) || failed(first) || failed(second) || failed(factor))
+    return failure();
+  auto term = binary(node, node.op() == "aten.addcmul" ? "Mul" : "Div", *first, *second);
+  if (failed(term) || !isa<FloatType>(term->element()))
+    return failed(term) ? failure() : node.error() << "is supported for floats only";
+  if (*factor != 1)
+    term = binary(node, "Mul", *term, Tensor(HostTensor::splat(term->element(), {}, *factor)));
+  return failed(term) ? failure() : node.define(binary(node, "Add", *self, *term));
+}
+
+/// self + weight * (end - self).
+static LogicalResult convertLerp(AtenConverter &node) {
+  auto self = node.tensor("self"), end = node.tensor("end");
+  auto weight = node.operand("weight");
+  if (failed(self) || failed(end) || failed(weight))
+    return failure();
+  auto share = cast(node, weight->tensor, self->element());
+  auto distance = failed(share) ? share : binary(node, "Sub", *end, *self);
+  auto term = failed(distance) ? distance : binary(node, "Mul", *share, *distance);
+  return failed(term) ? failure() : node.define(binary(node, "Add", *self, *term));
+}
+
 void addArithmetic(AtenTable &table) {
   for (const char *op : {"aten.add", "aten.sub", "aten.rsub"})
     table[op] = convertSum;
@@ -157,6 +183,8 @@ void addArithmetic(AtenTable &table) {
   table["aten.pow"] = convertPower;
   table["aten.square"] = convertSquare;
   table["aten.remainder"] = table["aten.fmod"] = convertRemainder;
+  table["aten.addcmul"] = table["aten.addcdiv"] = convertAddedProduct;
+  table["aten.lerp"] = convertLerp;
   for (const char *op : {"aten.maximum", "aten.minimum"})
     table[op] = convertExtreme;
   for (const char *op :
@@ -244,251 +272,9 @@ void addComparisons(AtenTable &table) {
     table[op] = convertComparison;
   table["aten.where"] = convertWhere;
   table["aten.masked_fill"] = convertMaskedFill;
-  for (const char *op : {"aten.clamp", "aten.clamp_min", "aten.clamp_max", "aten.clip"})
+  for (const char *op : {"aten.clamp", "aten.clamp_min", "aten.clamp_max"})
     table[op] = convertClamp;
   table["aten.isinf"] = convertIsInfinite;
-}
-
-/// Operators of one tensor that ONNX has under another name.
-static StringRef unaryName(StringRef op) {
-  return llvm::StringSwitch<StringRef>(op)
-      .Case("aten.neg", "Neg")
-      .Case("aten.abs", "Abs")
-      .Case("aten.exp", "Exp")
-      .Case("aten.log", "Log")
-      .Case("aten.sqrt", "Sqrt")
-      .Case("aten.reciprocal", "Reciprocal")
-      .Case("aten.sin", "Sin")
-      .Case("aten.cos", "Cos")
-      .Case("aten.tanh", "Tanh")
-      .Case("aten.erf", "Erf")
-      .Case("aten.floor", "Floor")
-      .Case("aten.ceil", "Ceil")
-      .Case("aten.round", "Round")
-      .Case("aten.sign", "Sign")
-      .Case("aten.isnan", "IsNaN")
-      .Case("aten.tan", "Tan")
-      .Case("aten.asin", "Asin")
-      .Case("aten.acos", "Acos")
-      .Case("aten.atan", "Atan")
-      .Case("aten.sinh", "Sinh")
-      .Case("aten.cosh", "Cosh")
-      .Default("");
-}
-
-static LogicalResult convertUnary(AtenConverter &node) {
-  auto self = node.tensor("self");
-  if (failed(self))
-    return failure();
-  const std::string op = node.op();
-  const bool keepsIntegers = op == "aten.neg" || op == "aten.abs" || op == "aten.sign";
-  if (!isa<FloatType>(self->element()) && !keepsIntegers)
-    self = cast(node, *self, node.emit.getF32Type());
-  return failed(self) ? failure() : node.define(unary(node, unaryName(op), *self));
-}
-
-static LogicalResult convertRsqrt(AtenConverter &node) {
-  auto self = node.tensor("self");
-  if (failed(self))
-    return failure();
-  Host power = HostTensor::splat(self->element(), {}, -0.5);
-  return node.define(binary(node, "Pow", *self, Tensor(power)));
-}
-
-template <graph::Activation kind> static LogicalResult convertActivation(AtenConverter &node) {
-  auto self = node.tensor("self");
-  return failed(self) ? failure() : node.define(activation(node, kind, *self));
-}
-
-static LogicalResult convertGelu(AtenConverter &node) {
-  auto self = node.tensor("self");
-  auto form = node.text("approximate", "none");
-  if (failed(self) || failed(form))
-    return failure();
-  if (*form != "none" && *form != "tanh")
-    return node.error() << "has an unknown argument approximate: " << *form;
-  return node.define(activation(
-      node, *form == "tanh" ? graph::Activation::GeluTanh : graph::Activation::Gelu, *self));
-}
-
-static LogicalResult convertHardtanh(AtenConverter &node) {
-  auto self = node.tensor("self");
-  auto low = node.number("min_val", -1), high = node.number("max_val", 1);
-  if (failed(self) || failed(low) || failed(high))
-    return failure();
-  Tensor bounds[] = {HostTensor::splat(self->element(), {}, *low),
-                     HostTensor::splat(self->element(), {}, *high)};
-  return node.define(clamp(node, *self, &bounds[0], &bounds[1]));
-}
-
-static LogicalResult convertRelu6(AtenConverter &node) {
-  return convertActivation<graph::Activation::Relu6>(node);
-}
-
-static LogicalResult convertLeakyRelu(AtenConverter &node) {
-  auto self = node.tensor("self");
-  auto slope = node.number("negative_slope", 0.01);
-  if (failed(self) || failed(slope))
-    return failure();
-  Value x = node.value(*self);
-  return node.define(whereAbove(
-      node.emit, x, arith::MulFOp::create(node.emit, x, splatLike(node.emit, x, *slope))));
-}
-
-static Value scaled(Emitter &emit, Value x, double factor) {
-  return factor == 1 ? x : Value(arith::MulFOp::create(emit, x, splatLike(emit, x, factor)));
-}
-
-static LogicalResult convertElu(AtenConverter &node) {
-  auto self = node.tensor("self");
-  auto alpha = node.number("alpha", 1), scale = node.number("scale", 1);
-  auto inner = node.number("input_scale", 1);
-  if (failed(self) || failed(alpha) || failed(scale) || failed(inner))
-    return failure();
-  if (*inner != 1)
-    return node.error() << "is supported without a scale of its argument only";
-  Value result = elu(node.emit, node.value(*self), *alpha);
-  return node.define(scaled(node.emit, result, *scale));
-}
-
-static LogicalResult convertSelu(AtenConverter &node) {
-  auto self = node.tensor("self");
-  if (failed(self))
-    return failure();
-  Value below = elu(node.emit, node.value(*self), 1.67326319217681884765625);
-  return node.define(scaled(node.emit, below, 1.05070102214813232421875));
-}
-
-/// Each channel, or all, has its own slope below 0.
-static LogicalResult convertPRelu(AtenConverter &node) {
-  auto self = node.tensor("self"), weight = node.tensor("weight");
-  if (failed(self) || failed(weight))
-    return failure();
-  Shape along(self->rank(), 1);
-  const int64_t slopes = product(weight->shape());
-  if (slopes != 1 && (self->rank() < 2 || self->shape()[1] != slopes))
-    return node.error() << "needs a slope for each channel";
-  if (slopes != 1)
-    along[1] = slopes;
-  auto below = binary(node, "Mul", *self, reshapeTensor(node, *weight, along));
-  if (failed(below))
-    return failure();
-  return node.define(whereAbove(node.emit, node.value(*self), node.value(*below)));
-}
-
-/// One half times the sigmoid of the other.
-static LogicalResult convertGlu(AtenConverter &node) {
-  auto self = node.tensor("self");
-  if (failed(self))
-    return failure();
-  auto dim = node.axisOf("dim", self->rank(), -1);
-  if (failed(dim))
-    return failure();
-  const int64_t half = self->shape()[*dim] / 2;
-  if (half * 2 != self->shape()[*dim] || half == 0)
-    return node.error() << "cannot halve " << self->shape()[*dim] << " elements";
-  auto gate =
-      activation(node, graph::Activation::Sigmoid, sliceTensor(node, *self, *dim, half, half));
-  return failed(gate)
-             ? failure()
-             : node.define(binary(node, "Mul", sliceTensor(node, *self, *dim, 0, half), *gate));
-}
-
-/// log(sigmoid(x)) = -softplus(-x).
-static LogicalResult convertLogSigmoid(AtenConverter &node) {
-  auto self = node.tensor("self");
-  auto negative = failed(self) ? self : unary(node, "Neg", *self);
-  auto soft =
-      failed(negative) ? negative : activation(node, graph::Activation::Softplus, *negative);
-  return failed(soft) ? failure() : node.define(unary(node, "Neg", *soft));
-}
-
-template <typename Op> static LogicalResult convertFloatOp(AtenConverter &node) {
-  auto self = node.tensor("self");
-  auto input = failed(self) ? self : cast(node, *self, floatFor(node, self->element()));
-  return failed(input) ? failure() : node.define(Op::create(node.emit, node.value(*input)));
-}
-
-/// Logarithms of other bases, by that of e.
-static LogicalResult convertLogarithm(AtenConverter &node) {
-  auto self = node.tensor("self");
-  auto input = failed(self) ? self : cast(node, *self, floatFor(node, self->element()));
-  if (failed(input))
-    return failure();
-  const double base = node.op() == "aten.log2" ? 2 : 10;
-  Value log = math::LogOp::create(node.emit, node.value(*input));
-  return node.define(scaled(node.emit, log, 1 / std::log(base)));
-}
-
-/// self + value * tensor1 * tensor2, and with a quotient.
-static LogicalResult convertAddedProduct(AtenConverter &node) {
-  auto self = node.tensor("self"), first = node.tensor("tensor1"), second = node.tensor("tensor2");
-  auto factor = node.number("value", 1);
-  if (failed(self) || failed(first) || failed(second) || failed(factor))
-    return failure();
-  auto term = binary(node, node.op() == "aten.addcmul" ? "Mul" : "Div", *first, *second);
-  if (failed(term) || !isa<FloatType>(term->element()))
-    return failed(term) ? failure() : node.error() << "is supported for floats only";
-  return node.define(
-      binary(node, "Add", *self, Tensor(scaled(node.emit, node.value(*term), *factor))));
-}
-
-/// self + weight * (end - self).
-static LogicalResult convertLerp(AtenConverter &node) {
-  auto self = node.tensor("self"), end = node.tensor("end");
-  auto weight = node.operand("weight");
-  if (failed(self) || failed(end) || failed(weight))
-    return failure();
-  auto share = cast(node, weight->tensor, self->element());
-  auto distance = failed(share) ? share : binary(node, "Sub", *end, *self);
-  auto term = failed(distance) ? distance : binary(node, "Mul", *share, *distance);
-  return failed(term) ? failure() : node.define(binary(node, "Add", *self, *term));
-}
-
-static LogicalResult convertMish(AtenConverter &node) {
-  auto self = node.tensor("self");
-  return failed(self) ? failure() : node.define(mish(node.emit, node.value(*self)));
-}
-
-static LogicalResult convertSoftplus(AtenConverter &node) {
-  auto beta = node.number("beta", 1);
-  if (failed(beta))
-    return failure();
-  if (*beta != 1)
-    return node.error() << "is supported with beta 1 only";
-  return convertActivation<graph::Activation::Softplus>(node);
-}
-
-void addActivations(AtenTable &table) {
-  using graph::Activation;
-  for (const char *op :
-       {"aten.neg",   "aten.abs",  "aten.exp",   "aten.log", "aten.sqrt",  "aten.reciprocal",
-        "aten.sin",   "aten.cos",  "aten.tanh",  "aten.erf", "aten.floor", "aten.ceil",
-        "aten.round", "aten.sign", "aten.isnan", "aten.tan", "aten.asin",  "aten.acos",
-        "aten.atan",  "aten.sinh", "aten.cosh"})
-    table[op] = convertUnary;
-  table["aten.rsqrt"] = convertRsqrt;
-  table["aten.relu"] = convertActivation<Activation::Relu>;
-  table["aten.relu6"] = convertRelu6;
-  table["aten.sigmoid"] = convertActivation<Activation::Sigmoid>;
-  table["aten.silu"] = convertActivation<Activation::Silu>;
-  table["aten.hardswish"] = convertActivation<Activation::HardSwish>;
-  table["aten.hardsigmoid"] = convertActivation<Activation::HardSigmoid>;
-  table["aten.softplus"] = convertSoftplus;
-  table["aten.gelu"] = convertGelu;
-  table["aten.hardtanh"] = convertHardtanh;
-  table["aten.leaky_relu"] = convertLeakyRelu;
-  table["aten.elu"] = convertElu;
-  table["aten.mish"] = convertMish;
-  table["aten.selu"] = convertSelu;
-  table["aten.prelu"] = convertPRelu;
-  table["aten.glu"] = convertGlu;
-  table["aten.log_sigmoid"] = convertLogSigmoid;
-  table["aten.log1p"] = convertFloatOp<math::Log1pOp>;
-  table["aten.expm1"] = convertFloatOp<math::ExpM1Op>;
-  table["aten.log2"] = table["aten.log10"] = convertLogarithm;
-  table["aten.addcmul"] = table["aten.addcdiv"] = convertAddedProduct;
-  table["aten.lerp"] = convertLerp;
 }
 
 } // namespace dtc::import

@@ -27,7 +27,8 @@ static Type defaultType(AtenConverter &node, const AtenConverter::Operand &value
   return takesType ? value.tensor.element() : Type(node.emit.getF32Type());
 }
 
-/// full, zeros, ones, those like a tensor, and new ones of a tensor's type.
+/// full, zeros, ones, those like a tensor, and new ones of a tensor's type. What is empty in
+/// PyTorch holds anything, and zeros here.
 static LogicalResult convertFull(AtenConverter &node) {
   auto value = filling(node);
   if (failed(value))
@@ -91,11 +92,57 @@ static LogicalResult convertTriangle(AtenConverter &node) {
   return node.define(triangle(node, *self, node.op() == "aten.triu", *diagonal));
 }
 
+/// Ones where row and column are equal.
+static LogicalResult convertEye(AtenConverter &node) {
+  auto rows = node.integer("n");
+  if (failed(rows))
+    return failure();
+  auto columns = node.integer("m", *rows);
+  auto type = node.type("dtype", node.emit.getF32Type());
+  if (failed(columns) || failed(type) || failed(node.checkShape({*rows, *columns})))
+    return failure();
+  Tensor ones = HostTensor::splat(*type, {*rows, *columns}, 1);
+  auto below = triangle(node, ones, /*upper=*/false, 0);
+  return failed(below) ? failure() : node.define(triangle(node, *below, /*upper=*/true, 0));
+}
+
+/// Each vector along a dimension of its own, repeated along those of the others.
+static LogicalResult convertMeshgrid(AtenConverter &node) {
+  auto tensors = node.tensors("tensors");
+  auto indexing = node.text("indexing", "ij");
+  if (failed(tensors) || failed(indexing))
+    return failure();
+  const bool swaps = *indexing == "xy" && tensors->size() > 1;
+  if ((*indexing != "ij" && *indexing != "xy") || tensors->size() > node.node.results.size())
+    return node.error() << "has an unknown indexing: " << *indexing;
+  Shape shape;
+  for (const Tensor &tensor : *tensors) {
+    if (tensor.rank() > 1)
+      return node.error() << "needs vectors, got " << listed(tensor.shape());
+    shape.push_back(product(tensor.shape()));
+  }
+  if (swaps)
+    std::swap(shape[0], shape[1]);
+  if (failed(node.checkShape(shape)))
+    return failure();
+  for (auto [i, tensor] : llvm::enumerate(*tensors)) {
+    const size_t place = swaps && i < 2 ? 1 - i : i;
+    Shape along(shape.size(), 1);
+    along[place] = shape[place];
+    if (failed(node.define(i, expandTensor(node, reshapeTensor(node, tensor, along), shape))))
+      return failure();
+  }
+  return success();
+}
+
 void addCreation(AtenTable &table) {
   for (const char *op :
        {"aten.full", "aten.full_like", "aten.zeros", "aten.zeros_like", "aten.ones",
-        "aten.ones_like", "aten.new_full", "aten.new_zeros", "aten.new_ones", "aten.scalar_tensor"})
+        "aten.ones_like", "aten.new_full", "aten.new_zeros", "aten.new_ones", "aten.scalar_tensor",
+        "aten.zero", "aten.empty", "aten.empty_like", "aten.new_empty"})
     table[op] = convertFull;
+  table["aten.eye"] = convertEye;
+  table["aten.meshgrid"] = convertMeshgrid;
   table["aten.arange"] = convertArange;
   for (const char *op : {"aten.tril", "aten.triu"})
     table[op] = convertTriangle;

@@ -29,7 +29,7 @@ static LogicalResult convertDetach(AtenConverter &node) {
 }
 
 static LogicalResult convertDropout(AtenConverter &node) {
-  auto self = node.tensor("input");
+  auto self = node.tensor(node.has("input") ? "input" : "self"); // in place it is self
   auto p = node.number("p");
   auto train = node.boolean("train");
   if (failed(self) || failed(p) || failed(train))
@@ -76,7 +76,7 @@ static LogicalResult convertView(AtenConverter &node) {
   auto self = node.tensor("self");
   if (failed(self))
     return failure();
-  if (node.op() == "aten.view_as") {
+  if (node.op() == "aten.view_as" || node.op() == "aten.reshape_as") {
     auto other = node.tensor("other");
     if (failed(other))
       return failure();
@@ -162,9 +162,10 @@ static LogicalResult convertTranspose(AtenConverter &node) {
   const int64_t rank = self->rank();
   if (node.op() == "aten.t" && rank < 2)
     return node.define(*self);
-  const bool matrix = node.op() != "aten.transpose";
-  auto first = matrix ? node.axis(-2, rank) : node.axisOf("dim0", rank);
-  auto second = matrix ? node.axis(-1, rank) : node.axisOf("dim1", rank);
+  const std::string op = node.op();
+  const bool matrix = op == "aten.t" || op == "aten.mT", axes = op == "aten.swapaxes";
+  auto first = matrix ? node.axis(-2, rank) : node.axisOf(axes ? "axis0" : "dim0", rank);
+  auto second = matrix ? node.axis(-1, rank) : node.axisOf(axes ? "axis1" : "dim1", rank);
   if (failed(first) || failed(second))
     return failure();
   Shape perm = llvm::to_vector(llvm::seq<int64_t>(rank));
@@ -197,6 +198,47 @@ static LogicalResult convertPermute(AtenConverter &node) {
   llvm::sort(sorted);
   if (sorted != llvm::to_vector(llvm::seq<int64_t>(self->rank())))
     return node.error() << "does not name every dimension once: " << listed(*dims);
+  return node.define(transposeTensor(node, *self, perm));
+}
+
+/// Some dimensions take other places; the others keep their order.
+static LogicalResult convertMoveDim(AtenConverter &node) {
+  auto self = node.tensor("self");
+  if (failed(self))
+    return failure();
+  auto read = [&](StringRef name) -> FailureOr<Shape> {
+    const Argument *given = node.argument(name);
+    const bool isList = given && given->as<ArgumentList>();
+    auto one = isList ? FailureOr<int64_t>(0) : node.integer(name);
+    auto several = isList ? node.integers(name) : FailureOr<Shape>(Shape());
+    if (failed(one) || failed(several))
+      return failure();
+    Shape dims;
+    for (int64_t each : isList ? *several : Shape{*one}) {
+      auto at = node.axis(each, self->rank());
+      if (failed(at))
+        return failure();
+      dims.push_back(*at);
+    }
+    return dims;
+  };
+  auto from = read("source"), to = read("destination");
+  if (failed(from) || failed(to))
+    return failure();
+  Shape perm(self->rank(), -1);
+  for (size_t i = 0; i < from->size() && from->size() == to->size(); ++i)
+    perm[(*to)[i]] = (*from)[i];
+  int64_t next = 0;
+  for (int64_t &place : perm) {
+    while (llvm::is_contained(*from, next))
+      ++next;
+    place = place < 0 ? next++ : place;
+  }
+  Shape sorted = perm;
+  llvm::sort(sorted);
+  if (sorted != llvm::to_vector(llvm::seq<int64_t>(self->rank())))
+    return node.error() << "does not move every dimension once: " << listed(*from) << " to "
+                        << listed(*to);
   return node.define(transposeTensor(node, *self, perm));
 }
 
@@ -367,16 +409,18 @@ void addMovement(AtenTable &table) {
   table["aten.native_dropout"] = convertDropout;
   for (const char *op : {"aten.to", "aten.type_as", "aten._to_copy"})
     table[op] = convertTo;
-  for (const char *op : {"aten.view", "aten.view_as", "aten.reshape", "aten._unsafe_view"})
+  for (const char *op :
+       {"aten.view", "aten.view_as", "aten.reshape", "aten.reshape_as", "aten._unsafe_view"})
     table[op] = convertView;
   table["aten.flatten"] = convertFlatten;
   table["aten.unflatten"] = convertUnflatten;
   table["aten.unsqueeze"] = convertUnsqueeze;
   table["aten.squeeze"] = convertSqueeze;
-  for (const char *op : {"aten.transpose", "aten.t", "aten.mT"})
+  for (const char *op : {"aten.transpose", "aten.swapaxes", "aten.swapdims", "aten.t", "aten.mT"})
     table[op] = convertTranspose;
   table["aten.numpy_T"] = convertReversed;
   table["aten.permute"] = convertPermute;
+  table["aten.movedim"] = convertMoveDim;
   for (const char *op : {"aten.expand", "aten.expand_as"})
     table[op] = convertExpand;
   for (const char *op : {"aten.repeat", "aten.tile"})

@@ -236,6 +236,31 @@ static LogicalResult convertGroupNorm(AtenConverter &node) {
   return node.define(groupNorm(node, *input, *groups, pointer(*weight), pointer(*bias), *epsilon));
 }
 
+/// Each channel of a sample by itself, or by running statistics.
+static LogicalResult convertInstanceNorm(AtenConverter &node) {
+  auto input = node.tensor("input");
+  auto weight = node.optionalTensor("weight"), bias = node.optionalTensor("bias");
+  auto mean = node.optionalTensor("running_mean"), variance = node.optionalTensor("running_var");
+  auto bySample = node.boolean("use_input_stats", true);
+  auto epsilon = node.number("eps", 1e-5);
+  if (failed(input) || failed(weight) || failed(bias) || failed(mean) || failed(variance) ||
+      failed(bySample) || failed(epsilon))
+    return failure();
+  const Shape shape = input->shape();
+  if (shape.size() < 3)
+    return node.error() << "is supported on batches only";
+  if (*bySample && *mean)
+    return unsupported(node.error()) << "in training mode changes its running statistics, which "
+                                        "is not supported; use track_running_stats=False";
+  if (*bySample)
+    return node.define(
+        groupNorm(node, *input, shape[1], pointer(*weight), pointer(*bias), *epsilon));
+  if (!*mean || !*variance)
+    return node.error() << "needs running statistics";
+  return node.define(batchNorm(node, *input, pointer(*weight), pointer(*bias),
+                               {pointer(*mean), pointer(*variance), *epsilon}));
+}
+
 /// In training mode, as makeFunctional leaves it.
 static LogicalResult convertTrainedBatchNorm(AtenConverter &node) {
   auto input = node.tensor("input");
@@ -291,6 +316,7 @@ void addNormalizations(AtenTable &table) {
   table["aten.native_layer_norm"] = convertLayerNorm;
   table["aten.rms_norm"] = convertRmsNorm;
   table["aten.group_norm"] = convertGroupNorm;
+  table["aten.instance_norm"] = convertInstanceNorm;
   for (const char *op : {"aten.batch_norm", "aten._native_batch_norm_legit_no_training"})
     table[op] = convertBatchNorm;
   table["aten._native_batch_norm_legit_functional"] = convertTrainedBatchNorm;

@@ -148,6 +148,23 @@ static void warnOfFrozenNorms(const AtenGraph &graph, Location file) {
                       << (means.size() > 1 ? ", ..." : "");
 }
 
+/// Parameters that reach the outputs through detach() and no_grad() alone don't train, under none
+/// of their names.
+static void freezeDetached(AtenGraph &graph) {
+  const auto live = liveValues(graph), trained = liveValues(graph, Dependence::Gradient);
+  std::set<Storage> stored;
+  for (const AtenTensor &each : graph.tensors)
+    if (Storage storage = storageOf(each);
+        storage != Storage() && (trained.contains(each.value) || !live.contains(each.value)))
+      stored.insert(storage);
+  for (AtenTensor &each : graph.tensors)
+    if (each.tensor.kind == TensorKind::Parameter && live.contains(each.value) &&
+        !trained.contains(each.value) && !stored.contains(storageOf(each))) {
+      each.tensor.kind = TensorKind::Buffer;
+      each.tensor.trainable = false;
+    }
+}
+
 bool isExportedProgram(const std::string &path) {
   std::string why;
   std::optional<io::MappedFile> mapped = io::MappedFile::open(path, why);
@@ -179,6 +196,7 @@ FailureOr<std::unique_ptr<ModelFile>> openExportedProgram(MLIRContext &context,
   auto graph = readArchive(options, file, budget);
   if (failed(graph) || failed(makeFunctional(*graph, options.batchNorm, file, budget)))
     return failure();
+  freezeDetached(*graph);
   if (options.training)
     warnOfFrozenNorms(*graph, file);
   return std::unique_ptr<ModelFile>(

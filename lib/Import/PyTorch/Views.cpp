@@ -11,12 +11,13 @@ StringRef baseOf(StringRef op) { return op.split('.').second.split('.').first; }
 
 Sharing sharingOf(StringRef op) {
   static const StringSet<> always = {
-      "alias",     "chunk",   "detach",           "diagonal", "expand",  "expand_as", "lift_fresh",
-      "mT",        "movedim", "narrow",           "numpy_T",  "permute", "positive",  "select",
-      "slice",     "split",   "split_with_sizes", "squeeze",  "t",       "transpose", "unbind",
-      "unflatten", "unfold",  "unsqueeze",        "view",     "view_as"};
+      "alias",      "chunk",    "detach",    "diagonal", "expand",    "expand_as",
+      "lift_fresh", "mT",       "moveaxis",  "movedim",  "narrow",    "numpy_T",
+      "permute",    "positive", "select",    "slice",    "split",     "split_with_sizes",
+      "squeeze",    "swapaxes", "swapdims",  "t",        "transpose", "unbind",
+      "unflatten",  "unfold",   "unsqueeze", "view",     "view_as"};
   static const StringSet<> perhaps = {"_unsafe_view", "contiguous", "dropout", "flatten",
-                                      "reshape",      "to",         "type_as"};
+                                      "reshape",      "reshape_as", "to",      "type_as"};
   const StringRef base = baseOf(op);
   return always.contains(base)    ? Sharing::Always
          : perhaps.contains(base) ? Sharing::Perhaps
@@ -99,7 +100,7 @@ std::optional<AtenNode> putBack(const View &view, const std::string &whole,
   if (base == "narrow")
     return putNarrowBack(view, whole, part);
   arguments = {tensor("self", part)};
-  if (is({"t", "mT", "numpy_T", "transpose"})) { // each is its own inverse
+  if (is({"t", "mT", "numpy_T", "swapaxes", "swapdims", "transpose"})) { // each is its own inverse
     addOthers(view, arguments);
     return nodeOf(view, view.node.op, std::move(arguments));
   }
