@@ -20,8 +20,7 @@ graph::BarrierOp barrierOf(Operation *gather) {
   return gather->getOperand(0).getDefiningOp<graph::BarrierOp>();
 }
 
-void add(std::vector<BlockGathers> &passes, Operation *gather) {
-  Attribute block = gather->getAttr(DistDialect::kBlock);
+void add(std::vector<BlockGathers> &passes, Operation *gather, Attribute block) {
   bool isBackward = barrierOf(gather) != nullptr;
   auto pass = llvm::find_if(passes, [&](const BlockGathers &known) {
     return known.block == block && known.isBackward == isBackward;
@@ -44,16 +43,61 @@ Operation *beginOf(const BlockGathers &pass) {
   return op;
 }
 
+Attribute blockOf(Operation *gather) { return gather->getAttr(DistDialect::kBlock); }
+
+/// Whether a gather of the backward pass is that of a tied weight, which another block than its
+/// own reads first: with its block, all of that would be gathered as early.
+bool isForOtherBlock(ArrayRef<Operation *> gathers, size_t index) {
+  auto isBackward = [&](size_t i) { return barrierOf(gathers[i]) != nullptr; };
+  if (index + 1 == gathers.size() || !isBackward(index) || !isBackward(index + 1) ||
+      blockOf(gathers[index + 1]) == blockOf(gathers[index]))
+    return false;
+  bool isAmongItsOwn =
+      index > 0 && isBackward(index - 1) && blockOf(gathers[index - 1]) == blockOf(gathers[index]);
+  return !isAmongItsOwn && llvm::any_of(gathers.drop_front(index + 2), [&](Operation *later) {
+    return blockOf(later) == blockOf(gathers[index]);
+  });
+}
+
+/// What each pass of each block gathers, in the order of their first uses.
+std::vector<BlockGathers> gathersByPass(func::FuncOp func) {
+  std::vector<Operation *> gathers;
+  for (auto gather : func.getBody().front().getOps<AllGatherOp>())
+    if (isOfStorage(gather))
+      gathers.push_back(gather);
+  std::vector<BlockGathers> passes;
+  for (size_t i = 0; i < gathers.size(); ++i)
+    add(passes, gathers[i], blockOf(gathers[isForOtherBlock(gathers, i) ? i + 1 : i]));
+  return passes;
+}
+
+/// Where the block that turns round is gathered for its way back: with its forward pass, it would
+/// be there twice.
+Operation *turnBefore(Operation *end) {
+  Operation *turn = end;
+  for (Operation *op = end; op; op = op->getPrevNode())
+    if (op->hasAttr(graph::GraphDialect::kBackward) && !isa<graph::BarrierOp>(op) &&
+        !isOfStorage(op))
+      turn = op;
+  return turn;
+}
+
+/// The op before which the parameters of a pass are gathered.
+Operation *startOf(ArrayRef<BlockGathers> passes, ArrayRef<Operation *> begins, size_t pass) {
+  if (pass == 0)
+    return begins[0];
+  const BlockGathers &before = passes[pass - 1];
+  bool turns = before.block == passes[pass].block && !before.isBackward;
+  return turns ? turnBefore(begins[pass]) : begins[pass - 1];
+}
+
 } // namespace
 
 void gatherBlocksAhead(func::FuncOp func) {
-  std::vector<BlockGathers> passes; // in the order of their first uses
-  for (auto gather : func.getBody().front().getOps<AllGatherOp>())
-    if (isOfStorage(gather))
-      add(passes, gather);
+  std::vector<BlockGathers> passes = gathersByPass(func);
   SmallVector<Operation *> begins = llvm::map_to_vector(passes, beginOf);
   for (size_t i = 0; i < passes.size(); ++i) {
-    OpBuilder builder(begins[i == 0 ? 0 : i - 1]);
+    OpBuilder builder(startOf(passes, begins, i));
     for (ArrayRef<Operation *> members : passes[i].calls) {
       for (Operation *gather : members)
         if (Operation *barrier = barrierOf(gather))

@@ -73,7 +73,7 @@ struct FunctionAccesses {
 /// aren't where their values are, values written twice, places outside the arena.
 class AccessCollector {
 public:
-  /// `largest`: the largest number of any call, for each scope.
+  /// `largest`: the largest number of any call of the function, for each scope.
   AccessCollector(const fbs::ProgramT &program, const fbs::FunctionT &function,
                   const fbs::Call &largest)
       : program(program), function(function), largest(largest) {}

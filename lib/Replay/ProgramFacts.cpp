@@ -7,15 +7,23 @@
 
 namespace dtc::replay {
 
+/// The largest number of each kind that calls have, of one function or of all.
+static fbs::Call largestOf(const fbs::ProgramT &program, std::optional<size_t> function = {}) {
+  fbs::Call largest(0, program.num_microbatches - 1, 0, 0, 0);
+  for (const fbs::Call &call : program.schedule)
+    if (!function || call.function() == *function)
+      largest = fbs::Call(0, program.num_microbatches - 1, std::max(largest.slot(), call.slot()),
+                          std::max(largest.inbox(), call.inbox()),
+                          std::max(largest.outbox(), call.outbox()));
+  return largest;
+}
+
 std::string ProgramFacts::prepare() {
   if (program.queues.size() > kMostQueues)
     return "has more queues than can be replayed: " + std::to_string(program.queues.size());
   if (std::string wrong = checkSchedule(); !wrong.empty())
     return wrong;
-  for (const fbs::Call &call : program.schedule)
-    largest = fbs::Call(0, program.num_microbatches - 1, std::max(largest.slot(), call.slot()),
-                        std::max(largest.inbox(), call.inbox()),
-                        std::max(largest.outbox(), call.outbox()));
+  largest = largestOf(program);
   for (const auto &binding : program.bindings) {
     uint64_t bytes = sizeOf(binding->dtype);
     for (int64_t size : binding->local_shape)
@@ -95,8 +103,8 @@ std::string ProgramFacts::prepareFunction(const fbs::FunctionT &function, Functi
   for (const auto &instruction : function.instructions)
     if (std::string wrong = checkIssue(*instruction); !wrong.empty())
       return replay::describe(function, *instruction) + ": " + wrong;
-  if (std::string wrong = AccessCollector(program, function, largest).collect(facts);
-      !wrong.empty())
+  const fbs::Call most = largestOf(program, functions.size() - 1);
+  if (std::string wrong = AccessCollector(program, function, most).collect(facts); !wrong.empty())
     return wrong;
   for (const fbs::BoundValue &bound : function.arguments)
     if (std::string wrong = bind(function, bound, facts.arguments); !wrong.empty())

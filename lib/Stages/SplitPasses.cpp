@@ -140,6 +140,11 @@ private:
       if (pass < passOf(value))
         return joint.emitOpError("sends what a later pass makes, result: ") << i;
       results[pass].push_back(i);
+      // What the next stage of the same rank takes is kept already.
+      RoleAttr role = getResultRole(joint, i);
+      if (runs && role.getKind() == RoleKind::Kept && pass == passOf(value) &&
+          keptNames.try_emplace(value, role.getName().str()).second)
+        handedOver.insert(value);
     }
     return success();
   }
@@ -170,17 +175,23 @@ private:
       return;
     }
     if (auto argument = dyn_cast<BlockArgument>(value)) {
-      bool isMessage = joint.getArgAttr(argument.getArgNumber(), GraphDialect::kRuns) != nullptr;
-      if (!isMessage || passOf(argument) == pass) {
+      if (isLasting(argument) || passOf(argument) == pass) {
         arguments[pass].insert(argument);
         return;
       }
       arguments[passOf(argument)].insert(argument);
     }
     taken[pass].insert(value);
-    if (kept[passOf(value)].insert(value))
+    if (!handedOver.contains(value) && kept[passOf(value)].insert(value))
       keptNames.try_emplace(value, "kept " + std::to_string(keptNames.size()) + " of chunk " +
                                        std::to_string(chunk));
+  }
+
+  /// All passes find it where it lies. Of messages, those that the stage before left in the slots
+  /// of this rank: both stages have the same slot for a microbatch (Schedule.h).
+  bool isLasting(BlockArgument argument) {
+    return !joint.getArgAttr(argument.getArgNumber(), GraphDialect::kRuns) ||
+           getArgRole(joint, argument.getArgNumber()).getKind() == RoleKind::Kept;
   }
 
   void findKept(Pass pass) {
@@ -210,8 +221,7 @@ private:
   /// Whether it is there, or has a place all step, as parameters do.
   bool isAtHand(Pass pass, Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
-    return isThere(pass, value) ||
-           (argument && !joint.getArgAttr(argument.getArgNumber(), GraphDialect::kRuns));
+    return isThere(pass, value) || (argument && isLasting(argument));
   }
 
   static bool isArithmetic(Operation *op) {
@@ -331,6 +341,7 @@ private:
   llvm::SetVector<Value> arguments[kPasses], taken[kPasses], kept[kPasses];
   llvm::SetVector<Operation *> remade[kPasses];
   DenseMap<Value, std::string> keptNames;
+  DenseSet<Value> handedOver; ///< results of a pass that later ones read in the slot, too
 };
 
 } // namespace

@@ -40,6 +40,7 @@ def test_pipelines_train_as_pytorch_does(trainer, model, devices, plan):
     ("resnet_tiny", "adamw", "pp=4,dp=1,schedule=1f1b,micro_batch=2"),
     ("mixtral", "adamw", "pp=2,dp=2,schedule=zb,micro_batch=1"),
     ("moe", "adamw", "pp=2,dp=2,schedule=1f1b,micro_batch=1"),
+    ("qwen2", "adamw", "pp=4,dp=1,schedule=zbv,micro_batch=1"),  # one chunk of a rank has far more slots than the other
 ])
 def test_any_graph_is_cut(trainer, model, recipe, plan):
     """Values that skip stages are passed on by those in between."""
@@ -63,6 +64,11 @@ def test_all_stages_clip_alike(trainer, devices, plan):
     [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"),
      (2, "pp=2,dp=1,schedule=interleaved,chunks=2,micro_batch=1")],
     [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"), (4, "pp=4,dp=1,schedule=list,micro_batch=1")],
+    # Eight microbatches on three ranks, and one on two: groups that aren't full.
+    [(6, "pp=6,dp=1,schedule=1f1b,micro_batch=1"),
+     (3, "pp=3,dp=1,schedule=interleaved,chunks=2,micro_batch=1")],
+    [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=8"),
+     (2, "pp=2,dp=1,schedule=interleaved,chunks=2,micro_batch=8")],
 ])
 def test_schedules_with_equal_cuts_agree_bitwise(trainer, model, plans):
     """Gradients are added in ascending order of microbatches, norms stage by stage, and no kernel rounds otherwise

@@ -4,6 +4,7 @@
 
 #include "dtc/Schedule/Descriptor.h"
 #include "dtc/Schedule/ForwardPasses.h"
+#include "dtc/Schedule/Groups.h"
 
 #include <algorithm>
 #include <cmath>
@@ -217,7 +218,7 @@ std::vector<std::vector<Call>> shortened(const schedule::Schedule &whole) {
     schedule::ScheduleShape shape = whole.shape;
     const std::vector<int32_t> &slots = whole.slots[rank];
     int64_t most = slots.empty() ? 1 : *std::max_element(slots.begin(), slots.end());
-    int64_t least = (most + 2 + shape.ranks - 1) / shape.ranks * shape.ranks;
+    int64_t least = (most + 2 + shape.ranks - 1) / shape.ranks * shape.ranks + leftOver(shape);
     if (describe(shape.kind).keepsAll || least >= shape.microbatches) {
       result.push_back(whole.calls[rank]);
       continue;

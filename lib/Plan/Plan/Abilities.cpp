@@ -1,6 +1,7 @@
 #include "dtc/Plan/Plan/Abilities.h"
 
 #include "dtc/Plan/Plan/Settings.h"
+#include "dtc/Schedule/Groups.h"
 
 namespace dtc::plan {
 
@@ -85,6 +86,9 @@ std::string whyUnable(const Abilities &abilities, const Problem &problem, int64_
   else if (abilities.evenStages && stages > 1 && layers % stages != 0)
     reason = std::to_string(layers) + " layers can't be cut into " + std::to_string(stages) +
              " equal stages";
+  else if (leftOver(scheduleShape(degrees)) != 0)
+    reason = "its interleaved schedule needs a multiple of " + std::to_string(degrees.pp) +
+             " ranks as microbatches, got " + std::to_string(degrees.numMicrobatches);
   else if (abilities.wholeHeads && degrees.tp > 1)
     reason = whyNotByHeads(problem, degrees);
   return reason.empty() ? "" : abilities.program + " can't run " + summary(degrees) + ": " + reason;

@@ -2,6 +2,7 @@
 
 #include "dtc/Schedule/Descriptor.h"
 #include "dtc/Schedule/ForwardPasses.h"
+#include "dtc/Schedule/Groups.h"
 
 #include <algorithm>
 
@@ -13,6 +14,11 @@ static constexpr int64_t kShort = 2, kLong = 3;
 
 static bool isLong(const schedule::ScheduleShape &shape) {
   return !describe(shape.kind).keepsAll && shape.microbatches > 2 * kLong * shape.ranks;
+}
+
+/// A shorter schedule ends as the whole one does.
+static int64_t groups(const schedule::ScheduleShape &shape, int64_t count) {
+  return count * shape.ranks + leftOver(shape);
 }
 
 const schedule::Schedule *StepEstimates::schedule(const schedule::ScheduleShape &shape,
@@ -29,7 +35,7 @@ const schedule::Schedule *StepEstimates::schedule(const schedule::ScheduleShape 
 const schedule::Schedule *StepEstimates::likeSchedule(const schedule::ScheduleShape &shape) {
   if (!schedule::unsupported(shape).empty())
     return nullptr;
-  return schedule(shape, isLong(shape) ? kLong * shape.ranks : shape.microbatches);
+  return schedule(shape, isLong(shape) ? groups(shape, kLong) : shape.microbatches);
 }
 
 static StepEstimate summarize(const simulate::Timeline &timeline) {
@@ -44,10 +50,9 @@ StepEstimate StepEstimates::estimate(const schedule::ScheduleShape &shape,
   StepEstimate whole = summarize(simulate::simulate(*likeSchedule(shape), costs));
   if (!isLong(shape) || !whole.error.empty())
     return whole;
-  StepEstimate part =
-      summarize(simulate::simulate(*schedule(shape, kShort * shape.ranks), costs));
+  StepEstimate part = summarize(simulate::simulate(*schedule(shape, groups(shape, kShort)), costs));
   double each = (whole.seconds - part.seconds) / double((kLong - kShort) * shape.ranks);
-  whole.seconds += double(shape.microbatches - kLong * shape.ranks) * each;
+  whole.seconds += double(shape.microbatches - groups(shape, kLong)) * each;
   whole.seconds = std::max(whole.seconds, simulate::lowerBound(shape, costs));
   return whole;
 }

@@ -5,6 +5,7 @@
 #include "dtc/Plan/Plan/Trains.h"
 #include "dtc/Plan/Shard/ContextExchange.h"
 #include "dtc/Plan/Solve/StageCuts.h"
+#include "dtc/Schedule/Groups.h"
 
 #include <algorithm>
 #include <numeric>
@@ -308,13 +309,16 @@ void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks
   }
   degrees.schedule = kind;
   degrees.chunks = chunks;
+  // What a larger last group holds is seldom worth it.
+  const bool isTried =
+      spec.schedule == kind || spec.chunks > 1 || leftOver(scheduleShape(degrees)) == 0;
   if (std::string reason = whyUnable(options.abilities, problem, range.layers, degrees);
       options.abilities.hasLimits() && !reason.empty())
     result.refusal = reason;
-  else if (reason = schedule::unsupported(scheduleShape(degrees)); reason.empty())
-    result.list.push_back(degrees);
-  else
+  else if (reason = schedule::unsupported(scheduleShape(degrees)); !reason.empty())
     result.refusal = reason + (options.samplesPerRank ? ", as no global batch is given" : "");
+  else if (isTried)
+    result.list.push_back(degrees);
 }
 
 /// What the degrees of all kinds of candidates have in common: their order, and schedules.

@@ -1,43 +1,63 @@
 #include "Kinds.h"
 
+#include "dtc/Schedule/Groups.h"
+
 #include <algorithm>
 #include <limits>
 
 namespace dtc::schedule {
 
+namespace {
+
+/// All forward and all backward calls of a rank, each in order.
+struct Passes {
+  CallList forward, backward;
+  std::vector<int64_t> ahead; ///< by backward call: the forward calls before it
+};
+
+} // namespace
+
+int64_t leftOver(const ScheduleShape &shape) {
+  bool inGroups = shape.kind == ScheduleKind::Interleaved && shape.chunks > 1;
+  return inGroups ? shape.microbatches % shape.ranks : 0;
+}
+
+/// A group is as many microbatches as ranks. The last one also has what is left over: with fewer
+/// microbatches than that, a rank would wait for what it sends later itself.
+static Passes passes(const ScheduleShape &shape, int64_t rank) {
+  const int64_t ranks = shape.ranks, chunks = shape.chunks, total = shape.microbatches * chunks;
+  Passes result;
+  for (int64_t begin = 0, end; begin < shape.microbatches; begin = end) {
+    end = shape.microbatches - begin < 2 * ranks ? shape.microbatches : begin + ranks;
+    // The last rank makes the forward calls of all chunks but one before it turns round, and each
+    // rank before it two more.
+    int64_t warmup = (ranks - rank - 1) * 2 + (chunks - 1) * std::max(end - begin, ranks);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+      for (int64_t microbatch = begin; microbatch < end; ++microbatch) {
+        int64_t before = std::min(int64_t(result.backward.size()) + warmup + 1, total);
+        result.ahead.push_back(before);
+        result.forward.push_back({Pass::Forward, int32_t(chunk), int32_t(microbatch)});
+        result.backward.push_back(
+            {Pass::Backward, int32_t(chunks - 1 - chunk), int32_t(microbatch)});
+      }
+  }
+  return result;
+}
+
 /// Interleaved 1F1B: groups of P microbatches pass chunk after chunk, so that the bubble is a C-th
 /// of 1F1B's (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
 /// Megatron-LM, SC 2021, section 2.2). The order is that of Megatron-LM's
-/// forward_backward_pipelining_with_interleaving. The groups are why microbatches must be a
-/// multiple of ranks.
+/// forward_backward_pipelining_with_interleaving, which asks for a multiple of P.
 static CallList calls(const ScheduleShape &shape, int64_t rank) {
-  int64_t ranks = shape.ranks, chunks = shape.chunks;
-  int64_t total = shape.microbatches * chunks;
-  int64_t warmup = std::min((ranks - rank - 1) * 2 + (chunks - 1) * ranks, total);
-  // The n-th forward (backward) call of every rank.
-  auto nth = [&](Pass pass, int64_t n) {
-    int64_t chunk = n % (ranks * chunks) / ranks;
-    int64_t microbatch = n / (ranks * chunks) * ranks + n % ranks;
-    if (pass == Pass::Backward)
-      chunk = chunks - 1 - chunk;
-    return Call{pass, int32_t(chunk), int32_t(microbatch)};
-  };
+  const Passes all = passes(shape, rank);
   CallList calls;
-  for (int64_t n = 0; n < warmup; ++n)
-    calls.push_back(nth(Pass::Forward, n));
-  for (int64_t n = 0; n < total; ++n) {
-    if (n + warmup < total)
-      calls.push_back(nth(Pass::Forward, n + warmup));
-    calls.push_back(nth(Pass::Backward, n));
+  auto next = all.forward.begin();
+  for (size_t n = 0; n < all.backward.size(); ++n) {
+    while (next - all.forward.begin() < all.ahead[n])
+      calls.push_back(*next++);
+    calls.push_back(all.backward[n]);
   }
   return calls;
-}
-
-static std::string whyNot(const ScheduleShape &shape) {
-  if (shape.microbatches % shape.ranks == 0)
-    return "";
-  return "an interleaved schedule needs a multiple of its " + std::to_string(shape.ranks) +
-         " ranks as microbatches, got " + std::to_string(shape.microbatches);
 }
 
 const Descriptor kInterleaved = {
@@ -46,7 +66,6 @@ const Descriptor kInterleaved = {
              "microbatch passes it several times and the pipeline fills sooner.",
     .mostChunks = std::numeric_limits<int64_t>::max(),
     .sendsBesideCalls = true,
-    .unsupported = whyNot,
     .calls = calls};
 
 } // namespace dtc::schedule

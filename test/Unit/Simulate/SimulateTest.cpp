@@ -407,8 +407,8 @@ TEST(Simulate, RefusesCostsThatCannotBe) {
                 "boundary 0: level must not be negative");
   expectRefused([](Costs &c) { c.slowdown.compute = 0.5; },
                 "slow-downs must lie between 1 and 1000");
-  EXPECT_EQ(check({ScheduleKind::Interleaved, 2, 2, 3}, {}),
-            "an interleaved schedule needs a multiple of its 2 ranks as microbatches, got 3");
+  EXPECT_EQ(check({ScheduleKind::OneFOneB, 2, 2, 3}, {}),
+            "schedule=1f1b has one chunk a rank, got 2");
 }
 
 /// Links of models that are faster than any there is.

@@ -132,10 +132,6 @@ TEST_F(VerifyTest, Pipelines) {
                [](Plan &p) { p.stages[1].devices[0] = p.stages[3].devices[0] = 3; });
   expectBroken("there is no such schedule: schedule=1f1b has one chunk a rank, got 2",
                [](Plan &p) { p.degrees.schedule = ScheduleKind::OneFOneB; });
-  problem.numMicrobatches = 3;
-  expectBroken("there is no such schedule: an interleaved schedule needs a multiple of its 2 ranks "
-               "as microbatches, got 3",
-               [](Plan &p) { p.degrees.numMicrobatches = 3; });
 }
 
 TEST_F(VerifyTest, Arguments) {
