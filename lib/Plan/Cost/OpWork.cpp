@@ -19,6 +19,20 @@ int64_t localBytes(const Value &value, const TensorSharding &sharding, const Mes
   return bytes;
 }
 
+/// Of an operand or result of an op; the same as of the layout that the choice gives it.
+static int64_t localBytes(const Value &value, const TensorFactors &tensor, const OpSharding &choice,
+                          const Mesh &mesh) {
+  int64_t bytes = byteSize(value.type);
+  for (size_t dim = 0; dim < value.shape.size(); ++dim) {
+    int64_t parts = 1;
+    if (dim < tensor.size())
+      for (FactorId factor : tensor[dim])
+        parts *= mesh.size(choice.factors[factor]);
+    bytes *= value.shape[dim] / parts;
+  }
+  return bytes;
+}
+
 int64_t placedBytes(int64_t bytes) {
   constexpr int64_t alignment = 64;
   return (bytes + alignment - 1) / alignment * alignment;
@@ -193,14 +207,14 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
     bool isWindow = isGpu() && op.window > 0 && i + 1 == op.operands.size();
     if (again || isWindow || !exists(op.operands[i]))
       continue;
-    auto bytes = double(localBytes(value, sharding::operandSharding(op.rule, choice, i), mesh));
+    auto bytes = double(localBytes(value, op.rule->operands[i], choice, mesh));
     operands += bytes;
     if (value.type == DType::I64 || value.type == DType::I32)
       indices += bytes;
   }
   for (size_t i = 0; i < op.results.size(); ++i) {
-    auto bytes = double(localBytes(problem.values[op.results[i]],
-                                   sharding::resultSharding(op.rule, choice, i), mesh));
+    auto bytes =
+        double(localBytes(problem.values[op.results[i]], op.rule->results[i], choice, mesh));
     if (exists(op.results[i]))
       results += bytes;
     else if (op.kind == OpKind::Layout)

@@ -3,15 +3,19 @@
 #include "Liveness.h"
 
 #include <algorithm>
+#include <span>
 
 namespace dtc::plan {
 
 StageCalls::StageCalls(const RankExecution &execution, const Problem &problem)
-    : problem(problem), made(execution.buffers.size()),
+    : execution(execution), problem(problem), made(execution.buffers.size()),
       readBackward(execution.buffers.size(), false), readLate(execution.buffers.size(), false) {
+  steps.reserve(execution.steps.size());
+  sums.reserve(execution.steps.size());
   for (const ExecutionStep &step : execution.steps) {
     StageCall call = callOf(step);
     steps.push_back(call);
+    sums.push_back(step.op >= 0 && problem.ops[step.op].kind == OpKind::GradientSum);
     for (int buffer : step.reads) {
       readBackward[buffer] = readBackward[buffer] || call != StageCall::Forward;
       readLate[buffer] = readLate[buffer] || call == StageCall::WeightGrad;
@@ -46,15 +50,16 @@ bool StageCalls::isKeptBy(size_t buffer, StageCall call) const {
   return false;
 }
 
-bool StageCalls::readsTerms(const ExecutionStep &step) const {
-  return step.op >= 0 && problem.ops[step.op].kind == OpKind::GradientSum &&
-         callOf(step) == StageCall::WeightGrad;
+bool StageCalls::writesResultsAlone(size_t step) const {
+  const ExecutionStep &of = execution.steps[step];
+  return of.collective || (of.op >= 0 && problem.ops[of.op].kind == OpKind::Contraction &&
+                           !problem.ops[of.op].isGroupedProduct());
 }
 
-bool StageCalls::accumulates(const ExecutionStep &step) const {
-  if (step.collective || !readsTerms(step))
+bool StageCalls::accumulates(size_t step) const {
+  if (execution.steps[step].collective || !readsTerms(step))
     return false;
-  const std::vector<ValueId> &terms = problem.ops[step.op].operands;
+  const std::vector<ValueId> &terms = problem.ops[execution.steps[step].op].operands;
   return std::any_of(terms.begin(), terms.end(), [&](ValueId term) {
     return problem.values[term].kind == ValueKind::Accumulator;
   });
@@ -66,54 +71,44 @@ namespace {
 /// make, and so not as temporaries.
 class TemporaryFinder {
 public:
-  TemporaryFinder(const RankExecution &execution, const Problem &problem, StageCall call,
-                  const std::function<int(OpId)> &unitOf)
-      : execution(execution), problem(problem), calls(execution, problem), call(call),
+  TemporaryFinder(const RankExecution &execution, const StageCalls &calls, StageCall call,
+                  const std::vector<int> &units)
+      : execution(execution), calls(calls), call(call), units(units),
         maker(execution.buffers.size(), kNone), reach(execution.buffers.size(), -1) {
-    for (const ExecutionStep &step : execution.steps)
-      units.push_back(unitOf(step.position));
     for (size_t i = 0; i < execution.steps.size(); ++i)
-      enter(i);
+      if (calls.has(call, i))
+        enter(i);
   }
 
-  Temporaries run();
+  std::vector<Temporary> run();
 
 private:
   static constexpr size_t kNone = ~size_t{0};
 
   void enter(size_t i);
+  std::vector<bool> elsewhere() const;
   void placeTerms(Liveness &liveness, std::vector<bool> &atHome) const;
-  void spread(const Liveness::Life &life, Temporaries &to) const;
+  void spread(const Liveness::Life &life, std::span<Temporary> to) const;
   bool isForward() const { return call == StageCall::Forward; }
   /// The one of two units that the call comes to later.
   int later(int a, int b) const { return isForward() ? std::max(a, b) : std::min(a, b); }
-  /// Products and collectives write nothing but their results. Rows of experts are added up.
-  bool addsNothing(size_t step) const {
-    const ExecutionStep &of = execution.steps[step];
-    return of.collective || (of.op >= 0 && problem.ops[of.op].kind == OpKind::Contraction &&
-                             !problem.ops[of.op].isGroupedProduct());
-  }
 
   const RankExecution &execution;
-  const Problem &problem;
-  StageCalls calls;
+  const StageCalls &calls;
   StageCall call;
-  std::vector<int> units;    ///< by step
-  std::vector<size_t> maker; ///< by buffer: the first step that writes it
-  std::vector<int> reach;    ///< by buffer: the unit in which the call uses it last
+  const std::vector<int> &units; ///< by step
+  std::vector<size_t> maker;     ///< by buffer: the first step that writes it
+  std::vector<int> reach;        ///< by buffer: the unit in which the call uses it last
 };
 
 } // namespace
 
 void TemporaryFinder::enter(size_t i) {
   const ExecutionStep &step = execution.steps[i];
-  if (!calls.has(call, i))
-    return;
-  bool sums = calls.readsTerms(step);
-  for (int buffer : step.reads) {
-    if (!sums && maker[buffer] != kNone)
-      reach[buffer] = later(reach[buffer], units[i]);
-  }
+  if (!calls.readsTerms(i))
+    for (int buffer : step.reads)
+      if (maker[buffer] != kNone)
+        reach[buffer] = later(reach[buffer], units[i]);
   for (int buffer : step.writes)
     if (maker[buffer] == kNone) {
       maker[buffer] = i;
@@ -127,11 +122,11 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
   std::vector<bool> accumulated(execution.buffers.size(), false);
   for (size_t i = execution.steps.size(); i-- > 0;) {
     const ExecutionStep &step = execution.steps[i];
-    if (!calls.has(call, i) || !calls.readsTerms(step))
+    if (!calls.has(call, i) || !calls.readsTerms(i))
       continue;
     bool adds =
-        calls.accumulates(step) || std::any_of(step.writes.begin(), step.writes.end(),
-                                               [&](int buffer) { return accumulated[buffer]; });
+        calls.accumulates(i) || std::any_of(step.writes.begin(), step.writes.end(),
+                                            [&](int buffer) { return accumulated[buffer]; });
     auto isHere = [&](int buffer) {
       return maker[buffer] != kNone && units[maker[buffer]] == units[i];
     };
@@ -149,7 +144,7 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
           liveness.endAt(buffer, maker[buffer]);
         continue;
       }
-      if (adds ? isAlone && !addsNothing(maker[buffer]) : !isHere(buffer))
+      if (adds ? isAlone && !calls.writesResultsAlone(maker[buffer]) : !isHere(buffer))
         atHome[buffer] = true;
       else if (!isHere(buffer))
         liveness.endAt(buffer, maker[buffer]);
@@ -157,55 +152,64 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
   }
 }
 
-/// What comes from the unit before in the call, or leaves for the one after it.
-void TemporaryFinder::spread(const Liveness::Life &life, Temporaries &to) const {
+/// What comes from the unit before in the call, or leaves for the one after it. `to`: the call's
+/// steps during the buffer's life.
+void TemporaryFinder::spread(const Liveness::Life &life, std::span<Temporary> to) const {
   int first = units[maker[life.buffer]], last = reach[life.buffer];
   if (first == last)
     return;
   int64_t bytes = execution.buffers[life.buffer].bytes;
-  for (size_t i = life.begin; i < life.end; ++i) {
-    if (!calls.has(call, i))
-      continue;
-    bool comes = units[i] != first, leaves = units[i] != last;
-    to.below[i] += (isForward() ? comes : leaves) ? bytes : 0;
-    to.above[i] += (isForward() ? leaves : comes) ? bytes : 0;
-    to.outside[i] += bytes;
+  for (Temporary &at : to) {
+    bool comes = at.unit != first, leaves = at.unit != last;
+    at.below += (isForward() ? comes : leaves) ? bytes : 0;
+    at.above += (isForward() ? leaves : comes) ? bytes : 0;
+    at.outside += bytes;
   }
 }
 
-Temporaries TemporaryFinder::run() {
-  std::vector<bool> elsewhere;
-  for (size_t buffer = 0; buffer < execution.buffers.size(); ++buffer)
-    elsewhere.push_back(!execution.buffers[buffer].persistent && calls.isKeptBy(buffer, call));
-  Liveness liveness(execution, std::move(elsewhere));
+/// Buffers that slots have, between calls.
+std::vector<bool> TemporaryFinder::elsewhere() const {
+  std::vector<bool> result(execution.buffers.size());
+  for (size_t buffer = 0; buffer < result.size(); ++buffer)
+    result[buffer] = !execution.buffers[buffer].persistent && calls.isKeptBy(buffer, call);
+  return result;
+}
+
+std::vector<Temporary> TemporaryFinder::run() {
+  Liveness liveness(execution, elsewhere());
   std::vector<bool> atHome(execution.buffers.size(), false);
   placeTerms(liveness, atHome);
   const size_t steps = execution.steps.size();
-  const std::vector<int64_t> nothing(steps, 0);
-  Temporaries result{std::vector<int64_t>(steps, -1), nothing, nothing, nothing, nothing};
-  for (size_t i = 0; i < steps; ++i)
+  std::vector<Temporary> result;
+  std::vector<size_t> before(steps + 1, 0); // by step: the call's steps that come earlier
+  for (size_t i = 0; i < steps; ++i) {
     if (calls.has(call, i))
-      result.live[i] = liveness.advance();
+      result.push_back({i, units[i], liveness.advance()});
     else
       liveness.skip();
+    before[i + 1] = result.size();
+  }
   // What is written over until it leaves lies in the message from the start.
   const auto &over = liveness.getOverwritten();
   for (auto it = over.rbegin(); it != over.rend(); ++it)
     if (auto [from, to] = *it;
         maker[from] != kNone && maker[to] != kNone && units[maker[from]] == units[maker[to]])
       reach[from] = later(reach[from], reach[to]);
-  for (const Liveness::Life &life : liveness.getLives())
+  for (const Liveness::Life &life : liveness.getLives()) {
+    std::span<Temporary> during(result.data() + before[life.begin],
+                                before[life.end] - before[life.begin]);
     if (!atHome[life.buffer])
-      spread(life, result);
+      spread(life, during);
     else
-      for (size_t i = life.begin; i < life.end; ++i)
-        result.atHome[i] += execution.buffers[life.buffer].bytes;
+      for (Temporary &at : during)
+        at.atHome += execution.buffers[life.buffer].bytes;
+  }
   return result;
 }
 
-Temporaries temporariesOf(const RankExecution &execution, const Problem &problem, StageCall call,
-                          const std::function<int(OpId)> &unitOf) {
-  return TemporaryFinder(execution, problem, call, unitOf).run();
+std::vector<Temporary> temporariesOf(const RankExecution &execution, const StageCalls &calls,
+                                     StageCall call, const std::vector<int> &units) {
+  return TemporaryFinder(execution, calls, call, units).run();
 }
 
 } // namespace dtc::plan

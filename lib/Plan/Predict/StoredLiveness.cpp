@@ -1,7 +1,7 @@
 #include "dtc/Plan/Predict/StoredLiveness.h"
 
 #include <algorithm>
-#include <map>
+#include <numeric>
 #include <optional>
 
 namespace dtc::plan {
@@ -11,34 +11,32 @@ namespace {
 class StoredFinder {
 public:
   StoredFinder(const RankExecution &execution, const Problem &problem, int units,
-               const std::function<int(OpId)> &unitOf, bool joined)
-      : execution(execution), problem(problem), joined(joined) {
+               const std::vector<int> &unitOfStep)
+      : execution(execution), problem(problem), units(units), unitOfStep(unitOfStep),
+        readers(execution.buffers.size()), writers(execution.buffers.size(), none) {
     for (std::vector<size_t> &steps : first)
       steps.assign(units, none);
-    size_t leaving = execution.firstLeaving();
-    for (size_t i = 0; i < execution.steps.size(); ++i) {
-      unitOfStep.push_back(unitOf(execution.steps[i].position));
-      bool backward = execution.steps[i].backward();
-      if (i >= leaving)
-        continue;
-      size_t &begin = first[backward][unitOfStep[i]];
+    for (size_t i = 0, leaving = execution.firstLeaving(); i < leaving; ++i) {
+      size_t &begin = first[execution.steps[i].backward()][unitOfStep[i]];
       begin = std::min(begin, i);
     }
-    readers.resize(execution.buffers.size());
-    writers.assign(execution.buffers.size(), none);
+    std::vector<bool> isParameter(execution.buffers.size(), false);
+    for (ValueId value = 0; value < problem.arguments; ++value)
+      if (problem.values[value].trainable)
+        isParameter[execution.bufferOf(value)] = true;
     for (size_t i = 0; i < execution.steps.size(); ++i) {
       for (int buffer : execution.steps[i].reads)
-        readers[buffer].push_back(i);
+        if (isParameter[buffer])
+          readers[buffer].push_back(i);
       for (int buffer : execution.steps[i].writes)
         writers[buffer] = i;
     }
-    found.gathered.assign(execution.steps.size(), 0);
-    found.scattered.assign(execution.steps.size(), 0);
-    for (std::vector<int64_t> *list : {&found.forward, &found.backward, &found.gradients})
-      list->assign(units, 0);
   }
 
-  StoredLiveness run() {
+  StoredLiveness run(bool isJoined) {
+    joined = isJoined;
+    const std::vector<int64_t> byStep(execution.steps.size() + 1, 0), byUnit(units, 0);
+    found = {byStep, byStep, byUnit, byUnit, byUnit};
     for (ValueId value = 0; value < problem.arguments; ++value)
       if (problem.values[value].trainable)
         for (bool backward : {false, true})
@@ -46,38 +44,53 @@ public:
     for (const auto &[parameter, buffer] : execution.gradientBuffers)
       if (problem.values[parameter].trainable)
         addGradient(buffer);
+    for (std::vector<int64_t> *list : {&found.gathered, &found.scattered})
+      std::partial_sum(list->begin(), list->end(), list->begin());
     return std::move(found);
   }
 
 private:
   static constexpr size_t none = ~size_t{0};
 
+  /// To the steps [begin, end), once what is added before a step is summed up.
   static void add(std::vector<int64_t> &to, size_t begin, size_t end, int64_t bytes) {
-    for (size_t i = begin; i < end; ++i)
-      to[i] += bytes;
+    if (begin >= end)
+      return;
+    to[begin] += bytes;
+    to[end] -= bytes;
   }
 
   void addParameter(int buffer, bool backward) {
-    std::map<int, size_t> lastReads; // by unit
+    lastReads.clear();
     for (size_t i : readers[buffer])
       if (execution.steps[i].backward() == backward)
-        lastReads[unitOfStep[i]] = i;
+        noteRead(unitOfStep[i], i);
     if (lastReads.empty())
       return;
     int64_t bytes = execution.buffers[buffer].bytes;
     std::vector<int64_t> &gathers = backward ? found.backward : found.forward;
     if (joined && lastReads.size() > 1) {
       // In the order of the pass.
-      int begins = backward ? lastReads.rbegin()->first : lastReads.begin()->first;
-      int ends = backward ? lastReads.begin()->first : lastReads.rbegin()->first;
+      auto [least, most] = std::minmax_element(lastReads.begin(), lastReads.end());
+      int begins = backward ? most->first : least->first;
+      size_t last = backward ? least->second : most->second;
       gathers[begins] += bytes;
-      add(found.gathered, first[backward][begins], lastReads[ends] + 1, bytes);
+      add(found.gathered, first[backward][begins], last + 1, bytes);
       return;
     }
     for (auto [unit, read] : lastReads) {
       gathers[unit] += bytes;
       add(found.gathered, first[backward][unit], read + 1, bytes);
     }
+  }
+
+  void noteRead(int unit, size_t step) {
+    auto known = std::find_if(lastReads.begin(), lastReads.end(),
+                              [&](const auto &read) { return read.first == unit; });
+    if (known == lastReads.end())
+      lastReads.emplace_back(unit, step);
+    else
+      known->second = step;
   }
 
   /// One past a unit's steps in the backward pass, in which units before it come later.
@@ -129,19 +142,22 @@ private:
 
   const RankExecution &execution;
   const Problem &problem;
-  bool joined;
-  std::vector<int> unitOfStep;
-  std::vector<std::vector<size_t>> readers; ///< by buffer: steps
+  int units;
+  bool joined = false;
+  const std::vector<int> &unitOfStep;
+  std::vector<std::vector<size_t>> readers; ///< by buffer of a parameter: steps
   std::vector<size_t> writers;              ///< by buffer: the last step
   std::vector<size_t> first[2];             ///< step of each unit, by pass
+  std::vector<std::pair<int, size_t>> lastReads; ///< of a parameter in a pass, by unit
   StoredLiveness found;
 };
 
 } // namespace
 
-StoredLiveness storedLiveness(const RankExecution &execution, const Problem &problem, int units,
-                              const std::function<int(OpId)> &unitOf, bool joined) {
-  return StoredFinder(execution, problem, units, unitOf, joined).run();
+StoredInStages storedLiveness(const RankExecution &execution, const Problem &problem, int units,
+                              const std::vector<int> &unitOfStep) {
+  StoredFinder finder(execution, problem, units, unitOfStep);
+  return {finder.run(/*isJoined=*/false), finder.run(/*isJoined=*/true)};
 }
 
 } // namespace dtc::plan

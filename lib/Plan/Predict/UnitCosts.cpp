@@ -56,12 +56,23 @@ bool UnitCosts::build(const Problem &problem, const ProblemFacts &facts,
   for (OpId position = 0; position < std::max(1, executed.cuts.back()); ++position)
     executedUnit.push_back(unitAmong(executed.cuts, position));
   findBlocksOfUnits(blocks);
-  addSeconds(execution);
-  if (!addMemory(problem, facts, execution))
+  const ExecutedSteps steps = stepsOf(problem, execution);
+  addSeconds(steps);
+  if (!addMemory(problem, facts, steps))
     return false;
   addTransfers(problem, facts, execution, mesh);
   addArguments(problem, facts);
   return true;
+}
+
+UnitCosts::ExecutedSteps UnitCosts::stepsOf(const Problem &problem,
+                                            const RankExecution &execution) const {
+  ExecutedSteps result{execution, StageCalls(execution, problem), {}, {}};
+  result.units.reserve(execution.steps.size());
+  for (const ExecutionStep &step : execution.steps)
+    result.units.push_back(executedUnitOf(step.position));
+  result.besideScatters = stepsBesideScatters(result);
+  return result;
 }
 
 UnitCosts::UnitCosts(const Problem &problem, const ProblemFacts &facts,
@@ -115,7 +126,7 @@ void UnitCosts::addArguments(const Problem &problem, const ProblemFacts &facts) 
   }
 }
 
-void UnitCosts::addSeconds(const RankExecution &execution) {
+void UnitCosts::addSeconds(const ExecutedSteps &steps) {
   std::vector<PassSeconds> all(executedUnits()), exchanged(executedUnits()),
       launched(executedUnits());
   auto add = [](PassSeconds &to, const ExecutionStep &step, double seconds) {
@@ -125,8 +136,9 @@ void UnitCosts::addSeconds(const RankExecution &execution) {
                                                                    : &PassSeconds::weightGrad;
     to.*pass += seconds;
   };
-  for (const ExecutionStep &step : execution.steps) {
-    int unit = executedUnitOf(step.position);
+  for (size_t i = 0; i < steps.units.size(); ++i) {
+    const ExecutionStep &step = steps.execution.steps[i];
+    int unit = steps.units[i];
     add(all[unit], step, step.seconds);
     add(launched[unit], step, step.hostSeconds);
     if (step.collective && *step.collective != sharding::StepKind::Slice)
@@ -152,13 +164,18 @@ void UnitCosts::addSeconds(const RankExecution &execution) {
 //===-- memory ------------------------------------------------------------===//
 
 /// By units of the execution; of a folded one, buffers that are used alike are one.
-std::vector<UnitUse> UnitCosts::usesOf(const Problem &problem, const ProblemFacts &facts,
-                                       const RankExecution &execution) const {
+std::vector<UnitUse> UnitCosts::usesOf(const ProblemFacts &facts,
+                                       const ExecutedSteps &steps) const {
+  const RankExecution &execution = steps.execution;
+  const StageCalls &calls = steps.calls;
   std::vector<UnitUse> uses(execution.buffers.size());
-  StageCalls calls(execution, problem);
+  auto add = [](std::vector<int> &to, int unit) {
+    if (to.empty() || to.back() != unit)
+      to.push_back(unit);
+  };
   for (size_t i = 0; i < execution.steps.size(); ++i) {
     const ExecutionStep &step = execution.steps[i];
-    int unit = executedUnitOf(step.position);
+    int unit = steps.units[i];
     for (int buffer : step.writes)
       if (uses[buffer].writer < 0) {
         uses[buffer].writer = unit;
@@ -166,10 +183,10 @@ std::vector<UnitUse> UnitCosts::usesOf(const Problem &problem, const ProblemFact
         uses[buffer].isStatic = step.op >= 0 && facts.isStatic[step.op];
       }
     for (int buffer : step.reads) {
-      (step.backward() ? uses[buffer].backward : uses[buffer].forward).push_back(unit);
+      add(step.backward() ? uses[buffer].backward : uses[buffer].forward, unit);
       if (calls.has(StageCall::WeightGrad, i) && calls.waits(buffer))
-        uses[buffer].late.push_back(unit);
-      uses[buffer].isTerm |= calls.readsTerms(step);
+        add(uses[buffer].late, unit);
+      uses[buffer].isTerm |= calls.readsTerms(i);
     }
   }
   std::vector<UnitUse> result;
@@ -181,7 +198,7 @@ std::vector<UnitUse> UnitCosts::usesOf(const Problem &problem, const ProblemFact
     keepDistinct(uses[i].backward);
     keepDistinct(uses[i].late);
     if (executed.units.copies > 1) {
-      bytes[uses[i]] += execution.buffers[i].bytes;
+      bytes[std::move(uses[i])] += execution.buffers[i].bytes;
       continue;
     }
     result.push_back(std::move(uses[i]));
@@ -260,19 +277,20 @@ std::optional<int64_t> UnitCosts::growthOf(const std::vector<int64_t> &most) con
 
 /// What leaves beside the repeated block, before all of its copies or after; false
 /// where it is between them.
-bool UnitCosts::addLeaving(const RankExecution &execution, const std::vector<int64_t> &live,
-                         int64_t left, std::vector<int64_t> &forward,
-                         std::vector<int64_t> &backward) const {
+bool UnitCosts::addLeaving(const ExecutedSteps &steps, const std::vector<int64_t> &live,
+                           int64_t left, std::vector<int64_t> &forward,
+                           std::vector<int64_t> &backward) const {
   const FoldedUnits &fold = executed.units;
+  const RankExecution &execution = steps.execution;
   size_t leaving = execution.firstLeaving();
   std::optional<size_t> firstCopy, lastCopy;
   for (size_t i = leaving; i < execution.steps.size(); ++i)
-    if (fold.repeats(executedUnitOf(execution.steps[i].position))) {
+    if (fold.repeats(steps.units[i])) {
       firstCopy = firstCopy.value_or(i);
       lastCopy = i;
     }
   for (size_t i = leaving; i < execution.steps.size(); ++i) {
-    int unit = executedUnitOf(execution.steps[i].position);
+    int unit = steps.units[i];
     if (fold.repeats(unit))
       continue;
     bool isBefore = firstCopy && i < *firstCopy;
@@ -286,7 +304,7 @@ bool UnitCosts::addLeaving(const RankExecution &execution, const std::vector<int
 
 /// The most that is live in each unit, by pass. A block keeps `kept` bytes from its
 /// forward to its backward pass, and leaves `left` bytes of gradients to the end.
-bool UnitCosts::addLive(const RankExecution &execution, const std::vector<int64_t> &live,
+bool UnitCosts::addLive(const ExecutedSteps &steps, const std::vector<int64_t> &live,
                         std::vector<int64_t> &forward, std::vector<int64_t> &backward) const {
   constexpr int64_t none = -1;
   const FoldedUnits &fold = executed.units;
@@ -294,10 +312,10 @@ bool UnitCosts::addLive(const RankExecution &execution, const std::vector<int64_
   for (auto &lists : most)
     for (std::vector<int64_t> &list : lists)
       list.assign(executedUnits(), none);
-  size_t leaving = execution.firstLeaving();
-  for (size_t i = 0; i < execution.steps.size(); ++i) {
-    const ExecutionStep &step = execution.steps[i];
-    int64_t &at = most[i >= leaving][step.backward()][executedUnitOf(step.position)];
+  size_t leaving = steps.execution.firstLeaving();
+  for (size_t i = 0; i < steps.units.size(); ++i) {
+    bool isBackward = steps.execution.steps[i].backward();
+    int64_t &at = most[i >= leaving][isBackward][steps.units[i]];
     at = std::max(at, live[i]);
   }
   int64_t kept = 0, left = 0;
@@ -327,7 +345,7 @@ bool UnitCosts::addLive(const RankExecution &execution, const std::vector<int64_
           at = std::max(at, bytes + after * left);
       }
   }
-  return addLeaving(execution, live, left, forward, backward);
+  return addLeaving(steps, live, left, forward, backward);
 }
 
 /// Adds a buffer of the forward pass to all stages that neither make nor read it, but
@@ -371,8 +389,8 @@ static void addPassing(const UnitUse &use, StageTable passing[kStageCalls]) {
 }
 
 bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
-                          const RankExecution &execution) {
-  std::vector<UnitUse> uses = usesOf(problem, facts, execution);
+                          const ExecutedSteps &steps) {
+  std::vector<UnitUse> uses = usesOf(facts, steps);
   if (!inStep(uses))
     return false;
   struct Tables {
@@ -420,16 +438,16 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
   waiting = std::move(all.waiting);
   before = std::move(all.before);
   after = std::move(all.after);
-  std::vector<int64_t> live = liveBytes(execution), forward, backward;
-  if (!addLive(execution, live, forward, backward))
+  std::vector<int64_t> live = liveBytes(steps.execution), forward, backward;
+  if (!addLive(steps, live, forward, backward))
     return false;
-  auto stored = [&](bool joined) {
-    return storedLiveness(
-        execution, problem, blockOfUnit.back() + 1,
-        [&](OpId op) { return blockOfUnit[executedUnitOf(op)]; }, joined);
-  };
-  addTemporaries(problem, execution, stored(/*joined=*/false));
-  addPeaks(execution, stored(/*joined=*/true), live, forward, backward);
+  std::vector<int> blocks;
+  for (int unit : steps.units)
+    blocks.push_back(blockOfUnit[unit]);
+  const StoredInStages stored =
+      storedLiveness(steps.execution, problem, blockOfUnit.back() + 1, blocks);
+  addTemporaries(steps, stored.apart);
+  addPeaks(steps, stored.joined, live, forward, backward);
   return true;
 }
 

@@ -2,8 +2,6 @@
 #include "dtc/Plan/Predict/UnitCosts.h"
 
 #include <algorithm>
-#include <functional>
-#include <set>
 
 namespace dtc::plan {
 
@@ -46,24 +44,26 @@ void UnitCosts::findBlocksOfUnits(const std::vector<Block> &blocks) {
   exchanging = std::make_shared<UnitBlocks>(std::move(result));
 }
 
-/// By unit of the whole model, from the executed units.
-std::vector<int64_t> UnitCosts::ofWhole(const std::vector<int64_t> &byUnit) const {
+/// By unit of the whole model. `of`: an executed unit.
+template <typename Of> std::vector<int64_t> UnitCosts::forWhole(Of of) const {
   const FoldedUnits &fold = executed.units;
   std::vector<int64_t> result(units());
   for (int unit = 0; unit < executedUnits(); ++unit)
-    for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy)
-      result[fold.at(unit, copy)] = byUnit[unit];
+    for (int copy = 0, copies = fold.repeats(unit) ? fold.copies : 1; copy < copies; ++copy)
+      result[fold.at(unit, copy)] = of(unit);
   return result;
+}
+
+std::vector<int64_t> UnitCosts::ofWhole(const std::vector<int64_t> &byUnit) const {
+  return forWhole([&](int unit) { return byUnit[unit]; });
 }
 
 /// Of each unit of the whole model, what the block before its own has, or that after it.
 std::vector<int64_t> UnitCosts::beside(const std::vector<int64_t> &byBlock, bool after) const {
-  std::vector<int64_t> result;
-  for (int block : blockOfUnit) {
-    size_t other = after ? block + 1 : block - 1; // before the first: out of range
-    result.push_back(other < byBlock.size() ? byBlock[other] : 0);
-  }
-  return ofWhole(result);
+  return forWhole([&](int unit) {
+    size_t other = after ? blockOfUnit[unit] + 1 : blockOfUnit[unit] - 1; // maybe out of range
+    return other < byBlock.size() ? byBlock[other] : 0;
+  });
 }
 
 /// What a step has of the parameters and gradients of its own unit.
@@ -73,16 +73,14 @@ static int64_t storedAt(const StoredLiveness &stored, size_t step, int storing) 
 
 /// By step, whether its block has waited for no collective yet in the backward pass. Collectives
 /// are done in order: from the first on that it waits for, the scatters of the block after it are.
-static std::vector<bool> stepsBeside(const RankExecution &execution,
-                                     const std::function<int(size_t)> &blockOf) {
-  std::vector<bool> result;
-  std::set<int> done;
-  for (size_t i = 0; i < execution.steps.size(); ++i) {
-    const ExecutionStep &step = execution.steps[i];
-    int block = blockOf(i);
-    result.push_back(!done.count(block));
+std::vector<bool> UnitCosts::stepsBesideScatters(const ExecutedSteps &steps) const {
+  std::vector<bool> result, done(blockOfUnit.back() + 1, false);
+  for (size_t i = 0; i < steps.units.size(); ++i) {
+    const ExecutionStep &step = steps.execution.steps[i];
+    int block = blockOfUnit[steps.units[i]];
+    result.push_back(!done[block]);
     if (step.backward() && step.collective && *step.collective != sharding::StepKind::Slice)
-      done.insert(block);
+      done[block] = true;
   }
   return result;
 }
@@ -99,92 +97,78 @@ static std::vector<int64_t> countedBeside(std::vector<int64_t> after,
 
 namespace {
 
-/// The most of a call in each unit; -1 where it does nothing.
-class CallPeaks {
-public:
-  CallPeaks(size_t units, const std::function<int(size_t)> &unitOf, const Temporaries &all)
-      : unitOf(unitOf), all(all), most(units, -1) {}
-
-  /// `less`: at each step. `which`: of these steps alone.
-  std::vector<int64_t> find(const StoredLiveness &stored, int storing,
-                            const std::vector<int64_t> *less,
-                            const std::vector<bool> *which = nullptr) {
-    std::fill(most.begin(), most.end(), which ? 0 : -1);
-    for (size_t i = 0; i < all.live.size(); ++i) {
-      if (all.live[i] < 0 || (which && !(*which)[i]))
-        continue;
-      // What is scattered is made as a whole first.
-      int64_t bytes = all.live[i] - (less ? (*less)[i] : 0) + storedAt(stored, i, storing) -
-                      (storing > 0 ? 0 : all.atHome[i]);
-      int64_t &at = most[unitOf(i)];
-      at = std::max(at, bytes);
-    }
-    return most;
-  }
-
-  /// With the last step of each; 0 where it does nothing.
-  std::vector<int64_t> atEnd(const StoredLiveness &stored, int storing) const {
-    std::vector<int64_t> result(most.size(), 0);
-    for (size_t i = 0; storing > 0 && i < all.live.size(); ++i)
-      if (all.live[i] >= 0)
-        result[unitOf(i)] = all.live[i] - all.outside[i] + storedAt(stored, i, storing);
-    return result;
-  }
-
-private:
-  const std::function<int(size_t)> &unitOf;
-  const Temporaries &all;
-  std::vector<int64_t> most;
+/// The most that a call has in a unit; -1 where it does nothing.
+struct UnitMost {
+  int64_t all = -1;
+  int64_t below = -1, above = -1, outside = -1; ///< but for what lies in messages
+  int64_t beside = 0;                           ///< in steps beside scatters
+  int64_t end = 0;                              ///< with its last step, where it scatters
 };
 
 } // namespace
 
-void UnitCosts::addTemporaries(const Problem &problem, const RankExecution &execution,
-                               const StoredLiveness &stored) {
-  const std::vector<int64_t> nothing(units(), 0);
-  std::vector<int> unitOfStep, unitOfOp(problem.ops.size(), -1);
-  for (const ExecutionStep &step : execution.steps) {
-    unitOfStep.push_back(executedUnitOf(step.position));
-    if (step.position >= 0)
-      unitOfOp[step.position] = unitOfStep.back();
+/// By unit that is executed.
+static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
+                                         const StoredLiveness &stored, int storing, int units,
+                                         const std::vector<bool> &besideScatters) {
+  std::vector<UnitMost> result(units);
+  for (const Temporary &at : call) {
+    // What is scattered is made as a whole first.
+    int64_t whole = storedAt(stored, at.step, storing);
+    int64_t bytes = at.live + whole - (storing > 0 ? 0 : at.atHome);
+    UnitMost &most = result[at.unit];
+    most.all = std::max(most.all, bytes);
+    most.below = std::max(most.below, bytes - at.below);
+    most.above = std::max(most.above, bytes - at.above);
+    most.outside = std::max(most.outside, bytes - at.outside);
+    if (besideScatters[at.step])
+      most.beside = std::max(most.beside, bytes);
+    if (storing > 0)
+      most.end = at.live - at.outside + whole;
   }
-  const std::function<int(size_t)> unitOf = [&](size_t step) { return unitOfStep[step]; };
-  const std::vector<bool> besideScatters =
-      stepsBeside(execution, [&](size_t step) { return blockOfUnit[unitOf(step)]; });
+  return result;
+}
+
+void UnitCosts::addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored) {
   for (int call = 0; call < kStageCalls; ++call) {
     auto kind = static_cast<StageCall>(call);
-    Temporaries all = temporariesOf(execution, problem, kind, [&](OpId position) {
-      return position < 0 ? executedUnitOf(position) : unitOfOp[position];
-    });
-    CallPeaks peaks(executedUnits(), unitOf, all);
-    for (int storing = 0; storing < kStorings; ++storing) {
-      std::vector<int64_t> most = peaks.find(stored, storing, nullptr);
-      endOf[storing][call] = ofWhole(peaks.atEnd(stored, storing));
-      auto without = [&](const std::vector<int64_t> &messages) {
-        std::vector<int64_t> less = peaks.find(stored, storing, &messages);
-        for (size_t unit = 0; unit < less.size(); ++unit)
-          less[unit] = most[unit] - less[unit];
-        return ofWhole(less);
-      };
-      inMessages[storing][call] = {without(all.below), without(all.above), without(all.outside)};
-      bool gathers = storing > 1 && kind != StageCall::WeightGrad;
-      bool scatters = storing > 0 && kind != StageCall::Forward && kind != StageCall::InputGrad;
-      bool forward = kind == StageCall::Forward;
-      if (!gathers && !scatters) {
-        mostOf[storing][call] = UnitPeaks(ofWhole(most));
-        continue;
-      }
-      std::vector<int64_t> after = nothing;
-      if (scatters)
-        after = countedBeside(beside(stored.gradients, true), ofWhole(most),
-                              ofWhole(peaks.find(stored, storing, nullptr, &besideScatters)));
-      else if (forward)
-        after = beside(stored.forward, true);
-      mostOf[storing][call] =
-          UnitPeaks(ofWhole(most), gathers && !forward ? beside(stored.backward, false) : nothing,
-                    after, exchanging);
-    }
+    const std::vector<Temporary> all =
+        temporariesOf(steps.execution, steps.calls, kind, steps.units);
+    for (int storing = 0; storing < kStorings; ++storing)
+      addTemporaries(kind, storing, stored,
+                     mostOfUnits(all, stored, storing, executedUnits(), steps.besideScatters));
   }
+}
+
+template <typename Most>
+void UnitCosts::addTemporaries(StageCall kind, int storing, const StoredLiveness &stored,
+                               const std::vector<Most> &units) {
+  auto whole = [&](int64_t Most::*bytes) {
+    return forWhole([&](int unit) { return units[unit].*bytes; });
+  };
+  auto without = [&](int64_t Most::*bytes) {
+    return forWhole([&](int unit) { return units[unit].all - units[unit].*bytes; });
+  };
+  const int call = int(kind);
+  endOf[storing][call] = whole(&Most::end);
+  inMessages[storing][call] = {without(&Most::below), without(&Most::above),
+                               without(&Most::outside)};
+  bool gathers = storing > 1 && kind != StageCall::WeightGrad;
+  bool scatters = storing > 0 && kind != StageCall::Forward && kind != StageCall::InputGrad;
+  bool forward = kind == StageCall::Forward;
+  if (!gathers && !scatters) {
+    mostOf[storing][call] = UnitPeaks(whole(&Most::all));
+    return;
+  }
+  const std::vector<int64_t> nothing(this->units(), 0);
+  std::vector<int64_t> after = nothing;
+  if (scatters)
+    after = countedBeside(beside(stored.gradients, true), whole(&Most::all), whole(&Most::beside));
+  else if (forward)
+    after = beside(stored.forward, true);
+  mostOf[storing][call] =
+      UnitPeaks(whole(&Most::all), gathers && !forward ? beside(stored.backward, false) : nothing,
+                after, exchanging);
 }
 
 int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, int64_t waiting) const {
@@ -206,13 +190,11 @@ int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, int64_
 }
 
 /// `forward` and `backward`: of the whole model, with nothing stored in parts.
-void UnitCosts::addPeaks(const RankExecution &execution, const StoredLiveness &stored,
+void UnitCosts::addPeaks(const ExecutedSteps &steps, const StoredLiveness &stored,
                          const std::vector<int64_t> &live, const std::vector<int64_t> &forward,
                          const std::vector<int64_t> &backward) {
+  const RankExecution &execution = steps.execution;
   const std::vector<int64_t> nothing(units(), 0);
-  const std::vector<bool> besideScatters = stepsBeside(execution, [&](size_t step) {
-    return blockOfUnit[executedUnitOf(execution.steps[step].position)];
-  });
   for (int storing = 0; storing < kStorings; ++storing) {
     std::vector<int64_t> plain[2], most[2], beforeWaits[2]; // by pass
     std::vector<int64_t> ends(executedUnits(), 0);
@@ -221,13 +203,13 @@ void UnitCosts::addPeaks(const RankExecution &execution, const StoredLiveness &s
         lists[back].assign(executedUnits(), 0);
     for (size_t i = 0, end = execution.firstLeaving(); i < end; ++i) {
       bool back = execution.steps[i].backward();
-      int unit = executedUnitOf(execution.steps[i].position);
+      int unit = steps.units[i];
       plain[back][unit] = std::max(plain[back][unit], live[i]);
       int64_t bytes = live[i] + storedAt(stored, i, storing);
       most[back][unit] = std::max(most[back][unit], bytes);
       if (back && storing > 0)
         ends[unit] = bytes;
-      if (besideScatters[i])
+      if (steps.besideScatters[i])
         beforeWaits[back][unit] = std::max(beforeWaits[back][unit], bytes);
     }
     auto raised = [&](const std::vector<int64_t> &bytes, const std::vector<int64_t> &whole,

@@ -260,13 +260,16 @@ ShardingSolver::PricedTerm ShardingSolver::priceTerm(const Value &value,
     if (classOf.size() > 1)
       classes.push_back(std::move(classOf));
   }
-  std::vector<const View *> at(members.size());
+  std::vector<const View *> at;
+  for (const std::vector<View> &list : distinct)
+    at.push_back(list.data());
   std::vector<double> costs;
-  for (size_t index = 0; index < combinations; ++index) {
-    size_t rest = index;
-    for (size_t i = members.size(); i-- > 0; rest /= distinct[i].size())
-      at[i] = &distinct[i][rest % distinct[i].size()];
+  costs.reserve(combinations);
+  while (costs.size() < combinations) {
     costs.push_back((this->*price)(value, at));
+    for (size_t i = members.size(); i-- > 0; at[i] = distinct[i].data())
+      if (++at[i] != distinct[i].data() + distinct[i].size())
+        break;
   }
   double first = costs[0];
   return {network.intern(classes, std::move(costs)), first};

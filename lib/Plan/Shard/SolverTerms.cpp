@@ -25,13 +25,20 @@ static ShardingId madeBy(const std::vector<const ShardingSolver::View *> &views)
   return -1;
 }
 
+/// The layouts in one of the lists of views, until it is asked again.
+const std::vector<ShardingId> &ShardingSolver::distinctOf(const std::vector<const View *> &views,
+                                                          std::vector<ShardingId> View::*list) {
+  layoutsOfViews.clear();
+  for (const View *view : views)
+    layoutsOfViews.insert(layoutsOfViews.end(), (view->*list).begin(), (view->*list).end());
+  keepDistinct(layoutsOfViews);
+  return layoutsOfViews;
+}
+
 /// Every distinct layout that is read is made once.
 double ShardingSolver::priceReaders(const Value &value, const std::vector<const View *> &views) {
   ShardingId made = madeBy(views);
-  std::vector<ShardingId> wanted;
-  for (const View *view : views)
-    wanted.insert(wanted.end(), view->read.begin(), view->read.end());
-  keepDistinct(wanted);
+  const std::vector<ShardingId> &wanted = distinctOf(views, &View::read);
   double seconds = 0;
   for (ShardingId layout : wanted)
     seconds += layouts.reshardSeconds(value, made, layout);
@@ -143,10 +150,7 @@ std::vector<ValueId> ShardingSolver::leafTerms(ValueId total) const {
 /// Terms of equal layout are added first, then brought to the sum's layout.
 double ShardingSolver::priceTerms(const Value &value, const std::vector<const View *> &views) {
   ShardingId target = madeBy(views);
-  std::vector<ShardingId> terms;
-  for (const View *view : views)
-    terms.insert(terms.end(), view->terms.begin(), view->terms.end());
-  keepDistinct(terms);
+  const std::vector<ShardingId> &terms = distinctOf(views, &View::terms);
   double seconds = 0;
   for (ShardingId layout : terms)
     seconds += layouts.reshardSeconds(value, layout, target);
@@ -273,10 +277,7 @@ double ShardingSolver::onceAStep(const Value &parameter, ShardingId gradient) {
 
 double ShardingSolver::priceGradient(const Value &value, const std::vector<const View *> &views) {
   ShardingId parameter = madeBy(views);
-  std::vector<ShardingId> terms;
-  for (const View *view : views)
-    terms.insert(terms.end(), view->terms.begin(), view->terms.end());
-  keepDistinct(terms);
+  const std::vector<ShardingId> &terms = distinctOf(views, &View::terms);
   ShardingId target = accumulated(parameter, terms);
   double seconds = 0;
   for (ShardingId layout : terms)

@@ -28,26 +28,40 @@ ShardingId TensorShardings::intern(const TensorSharding &sharding) {
   return it->second;
 }
 
+TensorShardings::Resharded &TensorShardings::reshardedAs(const Value &value) {
+  bool stays = value.kind == ValueKind::Parameter && !model.getCluster().software.gathersWeights;
+  if (last && last->isFor(value, stays))
+    return *last;
+  auto known = std::find_if(resharded.begin(), resharded.end(),
+                            [&](const Resharded &other) { return other.isFor(value, stays); });
+  if (known == resharded.end())
+    known = resharded.insert(known, {value.shape, byteSize(value.type), stays, {}});
+  return *(last = &*known);
+}
+
 double TensorShardings::reshardSeconds(const Value &value, ShardingId from, ShardingId to) {
   if (from == to)
     return 0;
-  bool stays = value.kind == ValueKind::Parameter && !model.getCluster().software.gathersWeights;
-  std::vector<int64_t> key = {from, to, byteSize(value.type), stays};
-  key.insert(key.end(), value.shape.begin(), value.shape.end());
-  auto [it, isNew] = costs.try_emplace(std::move(key), 0.0);
-  if (!isNew)
-    return it->second;
+  Resharded &as = reshardedAs(value);
+  const int64_t key = (int64_t{from} << 32) + to;
+  if (const double *known = as.seconds.find(key))
+    return *known;
+  return as.seconds.add(key) = findSeconds(as, from, to);
+}
+
+double TensorShardings::findSeconds(const Resharded &value, ShardingId from, ShardingId to) const {
   auto steps = sharding::reshard(shardings[from], shardings[to], mesh);
   auto isSlice = [](const ReshardStep &step) { return step.kind == sharding::StepKind::Slice; };
-  if (!steps || (stays && !std::all_of(steps->begin(), steps->end(), isSlice)))
-    return it->second = std::numeric_limits<double>::infinity();
+  if (!steps || (value.stays && !std::all_of(steps->begin(), steps->end(), isSlice)))
+    return std::numeric_limits<double>::infinity();
+  double seconds = 0;
   TensorSharding before = shardings[from];
   for (const ReshardStep &step : *steps) {
-    int64_t bytes = sharding::stepBytes(step, before, value.shape, byteSize(value.type), mesh);
-    it->second += model.collectiveSeconds(step.kind, step.axes, double(bytes), mesh);
+    int64_t bytes = sharding::stepBytes(step, before, value.shape, value.elementBytes, mesh);
+    seconds += model.collectiveSeconds(step.kind, step.axes, double(bytes), mesh);
     before = step.after;
   }
-  return it->second;
+  return seconds;
 }
 
 } // namespace dtc::plan

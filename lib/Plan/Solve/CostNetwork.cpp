@@ -198,16 +198,28 @@ CostNetwork::Bucket CostNetwork::address(const std::vector<int> &ids, Variable v
 /// The least sum over the variable's choices, for each combination of joint
 /// classes of the neighbours (row-major).
 std::vector<double> CostNetwork::leastSums(const Bucket &bucket, int choices) const {
-  std::vector<double> result(bucket.entries()), sums(choices);
+  const size_t terms = bucket.terms.size();
+  if (terms == 0)
+    return std::vector<double>(bucket.entries(), 0.0);
+  std::vector<size_t> own; // by choice and term: where in the term's part of its table
+  own.reserve(terms * choices);
+  for (int choice = 0; choice < choices; ++choice)
+    for (const Addressed &term : bucket.terms)
+      own.push_back(term.own * (*term.ownClass)[choice]);
+  std::vector<double> result(bucket.entries());
+  std::vector<const double *> costs(terms);
   std::vector<int> at(bucket.counts.size(), 0);
   for (double &least : result) {
-    std::fill(sums.begin(), sums.end(), 0.0);
-    for (const Addressed &term : bucket.terms) {
-      const double *costs = &tables[term.table][term.at(at)];
-      for (int choice = 0; choice < choices; ++choice)
-        sums[choice] += costs[term.own * (*term.ownClass)[choice]];
+    for (size_t i = 0; i < terms; ++i)
+      costs[i] = &tables[bucket.terms[i].table][bucket.terms[i].at(at)];
+    least = kInfinity;
+    for (const size_t *offset = own.data(), *end = offset + own.size(); offset != end;
+         offset += terms) {
+      double sum = 0;
+      for (size_t i = 0; i < terms; ++i)
+        sum += costs[i][offset[i]];
+      least = std::min(least, sum);
     }
-    least = *std::min_element(sums.begin(), sums.end());
     bucket.advance(at);
   }
   return result;

@@ -11,8 +11,8 @@
 
 #include "dtc/Plan/Predict/RankExecution.h"
 
-#include <functional>
 #include <optional>
+#include <vector>
 
 namespace dtc::plan {
 
@@ -35,30 +35,36 @@ public:
   bool isKeptBy(size_t buffer, StageCall call) const;
   /// Whether a step adds up gradients of a weight, which don't cross cuts (Crossings.h), or brings
   /// them to the form of the sum.
-  bool readsTerms(const ExecutionStep &step) const;
+  bool readsTerms(size_t step) const { return steps[step] == StageCall::WeightGrad && sums[step]; }
+  /// Products and collectives write nothing but their results. Rows of experts are added up.
+  bool writesResultsAlone(size_t step) const;
   /// Whether it adds to what earlier microbatches left.
-  bool accumulates(const ExecutionStep &step) const;
+  bool accumulates(size_t step) const;
 
 private:
   StageCall callOf(const ExecutionStep &step) const;
 
+  const RankExecution &execution;
   const Problem &problem;
   std::vector<StageCall> steps;               ///< where the backward pass comes in two calls
   std::vector<std::optional<StageCall>> made; ///< by buffer: what writes it first
   std::vector<bool> readBackward, readLate;   ///< by buffer
+  std::vector<bool> sums;                     ///< by step: of an op that sums up gradients
 };
 
-/// The bytes of a call's temporaries at each step.
-struct Temporaries {
-  std::vector<int64_t> live; ///< -1 at steps of other calls
-  /// What of them lies in messages if a stage begins with the step's unit, ends with it, or both.
-  std::vector<int64_t> below, above, outside;
-  /// What of them is added to gradients as it is made, and lies there.
-  std::vector<int64_t> atHome;
+/// What a call's temporaries take at one of its steps.
+struct Temporary {
+  size_t step = 0;
+  int unit = 0;
+  int64_t live = 0;
+  /// What of it lies in messages if a stage begins with the step's unit, ends with it, or both.
+  int64_t below = 0, above = 0, outside = 0;
+  /// What of it is added to gradients as it is made, and lies there.
+  int64_t atHome = 0;
 };
 
-/// `unitOf`: of a forward op.
-Temporaries temporariesOf(const RankExecution &execution, const Problem &problem, StageCall call,
-                          const std::function<int(OpId)> &unitOf);
+/// Of each step of the call. `units`: by step of the execution.
+std::vector<Temporary> temporariesOf(const RankExecution &execution, const StageCalls &calls,
+                                     StageCall call, const std::vector<int> &units);
 
 } // namespace dtc::plan

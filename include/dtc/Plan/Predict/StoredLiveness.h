@@ -14,7 +14,7 @@
 
 #include "dtc/Plan/Predict/RankExecution.h"
 
-#include <functional>
+#include <vector>
 
 namespace dtc::plan {
 
@@ -25,9 +25,15 @@ struct StoredLiveness {
   std::vector<int64_t> forward, backward, gradients; ///< by unit
 };
 
-/// `unitOf`: of a forward op. `joined`: all units are in one stage, so that what several of them
-/// read stays from the first to the last.
-StoredLiveness storedLiveness(const RankExecution &execution, const Problem &problem, int units,
-                              const std::function<int(OpId)> &unitOf, bool joined);
+struct StoredInStages {
+  StoredLiveness apart; ///< with units in stages of their own
+  /// All units are in one stage, so that what several of them read stays from the first to the
+  /// last.
+  StoredLiveness joined;
+};
+
+/// `unitOfStep`: of `units`.
+StoredInStages storedLiveness(const RankExecution &execution, const Problem &problem, int units,
+                              const std::vector<int> &unitOfStep);
 
 } // namespace dtc::plan

@@ -140,6 +140,14 @@ public:
   const Readers &readers(ValueId argument) const { return argumentReaders[argument]; }
 
 private:
+  /// What is found of an execution's steps once, for all that is read off them.
+  struct ExecutedSteps {
+    const RankExecution &execution;
+    StageCalls calls;
+    std::vector<int> units; ///< by step, of those executed
+    std::vector<bool> besideScatters;
+  };
+
   UnitCosts() = default;
   bool build(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution,
              const sharding::Mesh &mesh, const std::vector<Block> &blocks);
@@ -148,26 +156,30 @@ private:
   int executedUnitOf(OpId position) const;
   bool isBefore(int unit) const;
   bool isAfter(int unit) const;
-  void addSeconds(const RankExecution &execution);
-  bool addMemory(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution);
+  void addSeconds(const ExecutedSteps &steps);
+  bool addMemory(const Problem &problem, const ProblemFacts &facts, const ExecutedSteps &steps);
   std::optional<int64_t> growthOf(const std::vector<int64_t> &most) const;
   /// Levels 0 and 1 of ZeRO exchange nothing within a pass.
   static constexpr int kStorings = 3;
   static int storing(int zero) { return std::max(0, zero - 1); }
+  ExecutedSteps stepsOf(const Problem &problem, const RankExecution &execution) const;
+  std::vector<bool> stepsBesideScatters(const ExecutedSteps &steps) const;
+  template <typename Of> std::vector<int64_t> forWhole(Of of) const;
   std::vector<int64_t> ofWhole(const std::vector<int64_t> &byUnit) const;
   void findBlocksOfUnits(const std::vector<Block> &blocks);
   std::vector<int64_t> beside(const std::vector<int64_t> &byBlock, bool after) const;
-  void addTemporaries(const Problem &problem, const RankExecution &execution,
-                      const StoredLiveness &stored);
-  void addPeaks(const RankExecution &execution, const StoredLiveness &stored,
+  void addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored);
+  template <typename Most>
+  void addTemporaries(StageCall kind, int storing, const StoredLiveness &stored,
+                      const std::vector<Most> &units);
+  void addPeaks(const ExecutedSteps &steps, const StoredLiveness &stored,
                 const std::vector<int64_t> &live, const std::vector<int64_t> &forward,
                 const std::vector<int64_t> &backward);
-  bool addLive(const RankExecution &execution, const std::vector<int64_t> &live,
+  bool addLive(const ExecutedSteps &steps, const std::vector<int64_t> &live,
                std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
-  bool addLeaving(const RankExecution &execution, const std::vector<int64_t> &live, int64_t left,
+  bool addLeaving(const ExecutedSteps &steps, const std::vector<int64_t> &live, int64_t left,
                   std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
-  std::vector<UnitUse> usesOf(const Problem &problem, const ProblemFacts &facts,
-                              const RankExecution &execution) const;
+  std::vector<UnitUse> usesOf(const ProblemFacts &facts, const ExecutedSteps &steps) const;
   bool inStep(const std::vector<UnitUse> &uses) const;
   UnitUse wholeUse(const UnitUse &use) const;
   void addTransfers(const Problem &problem, const ProblemFacts &facts,

@@ -81,6 +81,8 @@ private:
   void addTerm(const Value &value, const std::vector<Member> &members, Price price, int tag);
   PricedTerm priceTerm(const Value &value, const std::vector<Member> &members, Price price);
 
+  const std::vector<ShardingId> &distinctOf(const std::vector<const View *> &views,
+                                            std::vector<ShardingId> View::*list);
   double priceReaders(const Value &value, const std::vector<const View *> &views);
   double priceTerms(const Value &value, const std::vector<const View *> &views);
   double priceGradient(const Value &value, const std::vector<const View *> &views);
@@ -133,6 +135,7 @@ private:
   std::vector<std::vector<ShardingId>> domains;
   std::map<std::pair<std::vector<int64_t>, std::vector<Member>>, PricedTerm> priced;
   std::vector<ShardingId> layoutOf; ///< by value, once solved
+  std::vector<ShardingId> layoutsOfViews; ///< of distinctOf
 };
 
 /// The mesh of one stage for these degrees: axes dp, ep, cp and tp without those of

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "dtc/Plan/Cost/CostModel.h"
+#include "dtc/Plan/Solve/FlatMap.h"
 
+#include <deque>
 #include <map>
 
 namespace dtc::plan {
@@ -20,11 +22,25 @@ public:
   double reshardSeconds(const Value &value, ShardingId from, ShardingId to);
 
 private:
+  /// All of a value that its reshards depend on.
+  struct Resharded {
+    std::vector<int64_t> shape;
+    int64_t elementBytes = 0;
+    bool stays = false;      ///< as it is stored
+    FlatMap<double> seconds; ///< by two layouts
+    bool isFor(const Value &value, bool stays) const {
+      return shape == value.shape && elementBytes == byteSize(value.type) && this->stays == stays;
+    }
+  };
+  Resharded &reshardedAs(const Value &value);
+  double findSeconds(const Resharded &value, ShardingId from, ShardingId to) const;
+
   const sharding::Mesh &mesh;
   const CostModel &model;
   std::vector<sharding::TensorSharding> shardings;
   std::map<std::vector<int>, ShardingId> ids;
-  std::map<std::vector<int64_t>, double> costs;
+  std::deque<Resharded> resharded; ///< few
+  Resharded *last = nullptr;       ///< the one that was asked for last
 };
 
 } // namespace dtc::plan

@@ -10,23 +10,34 @@ namespace dtc::plan {
 
 class RangeMax {
 public:
-  explicit RangeMax(std::vector<int64_t> values = {}) : levels{std::move(values)} {
-    for (size_t length = 1; 2 * length <= levels[0].size(); length *= 2) {
-      const std::vector<int64_t> &half = levels.back();
-      std::vector<int64_t> whole(half.size() - length);
-      for (size_t i = 0; i < whole.size(); ++i)
-        whole[i] = std::max(half[i], half[i + length]);
-      levels.push_back(std::move(whole));
+  explicit RangeMax(std::vector<int64_t> values = {})
+      : count(values.size()), most(std::move(values)) {
+    most.resize(count + levelsAbove());
+    size_t half = 0;
+    for (size_t length = 1; 2 * length <= count; length *= 2) {
+      size_t whole = half + count - length + 1;
+      for (size_t i = 0; i + 2 * length <= count; ++i)
+        most[whole + i] = std::max(most[half + i], most[half + i + length]);
+      half = whole;
     }
   }
   /// Of the values [a, b), of which there is one at least.
   int64_t operator()(int a, int b) const {
-    int level = std::bit_width(static_cast<unsigned>(b - a)) - 1;
-    return std::max(levels[level][a], levels[level][b - (1 << level)]);
+    size_t level = std::bit_width(static_cast<unsigned>(b - a)) - 1, length = size_t{1} << level;
+    const int64_t *runs = most.data() + level * (count + 1) - (length - 1);
+    return std::max(runs[a], runs[static_cast<size_t>(b) - length]);
   }
 
 private:
-  std::vector<std::vector<int64_t>> levels; ///< of runs of 1, 2, 4, ... values, by their first
+  size_t levelsAbove() const {
+    size_t entries = 0;
+    for (size_t length = 2; length <= count; length *= 2)
+      entries += count - length + 1;
+    return entries;
+  }
+
+  size_t count;
+  std::vector<int64_t> most; ///< of runs of 1, then of 2, 4, ... values, by their first
 };
 
 } // namespace dtc::plan
