@@ -5,7 +5,7 @@
 Searches plans freely and with each dimension left out (`dtc-plan-test search`): Llama-3 70B and Llama-3.1 405B on 64 to
 16,384 GPUs, Mixtral 8x7B on 64, clusters of two types of GPUs, and a small cluster with slow links. With --published
 also the 59 jobs of bench/published that were run under two plans or more. Some of their models, those other than GPT and
-Llama, need a graph (bench/published/graphs.py). Prints how much longer each step is without a dimension, in percent, and at the end the
+Llama, need a graph (bench/published/make_graphs.py). Prints how much longer each step is without a dimension, in percent, and at the end the
 table of docs/SearchDimensions.md. Problems are kept in ~/.cache/dtc-strategies. With --record a run that was
 stopped goes on where it was: what FILE has isn't searched again.
 """
@@ -152,7 +152,7 @@ def large_models() -> list[Search]:
 
 def problem_of_graph(graph, precision: str, global_batch: int) -> pathlib.Path | None:
     """The problem of a published model: made without an export where the export gives the same one; None where
-    bench/published/graphs.py hasn't made its graph yet."""
+    bench/published/make_graphs.py hasn't made its graph yet."""
     batch = math.gcd(GRAPH_BATCH, global_batch)
     path = CACHE / f"{graph.name}-{precision}-batch{batch}.json"
     if path.exists():
@@ -187,7 +187,7 @@ def published() -> list[Search]:
         problem = problem_of_graph(case.graph, case.precision, batch)
         name = f"{case.graph.name} on {gpus} of {case.run['cluster']}, batch {batch}"
         if problem is None:
-            print(f"{name}: no graph, run bench/published/graphs.py", file=sys.stderr)
+            print(f"{name}: no graph, run bench/published/make_graphs.py", file=sys.stderr)
             continue
         kind = "experts" if case.graph.experts else "one type"
         found.append(Search(name, problem, cluster_file(case.cluster), gpus, batch, kind))

@@ -2,7 +2,7 @@
 
     python3 bench/plan_time.py [--search]
 
-Plans real graphs (weightless exports, see bench/published/graphs.py, which needs torch and transformers the first
+Plans real graphs (weightless exports, see bench/published/make_graphs.py, which needs torch and transformers the first
 time): four models on their clusters, Llama-3 8B and a narrower Llama with 8 to 128 layers, and Llama-3.1 405B on 512 to
 16,384 GPUs.
 Without --search the plan is pinned to dp x tp=8 with ZeRO-3, so that import, training and the price of one plan are

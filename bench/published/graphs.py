@@ -1,22 +1,19 @@
 """ONNX graphs without weights of the models that published runs trained.
 
-    python3 bench/published/graphs.py                     # every model of runs.json
-    python3 bench/published/graphs.py --only llama-l80    # those whose name contains this
-
 A model is known by its dimensions alone, which also name its file: `gpt-l96-h12288-a96-f49152-v51200-s2048.onnx`
 has 96 layers of width 12288 with 96 heads, a feed-forward width of 49152, a vocabulary of 51200 and sequences of
 2048. Parameters are created on PyTorch's meta device and become graph inputs without data, so that a graph of 405
 billion parameters takes 1.3 GB of memory, half a minute and 20 MB of disk. Graphs are made once, in build/published/.
 
-Exporting needs torch, transformers and onnx; nothing else here does.
+Exporting needs torch, transformers and onnx; nothing else here does. Graphs that differ in the vocabulary alone are
+exported once.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import pathlib
-import time
+import re
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = HERE.parent.parent / "build" / "published"
@@ -165,9 +162,52 @@ def logits(model):
     return Logits()
 
 
+def with_vocabulary(path: pathlib.Path, old: int, new: int):
+    """The graph of a file with another vocabulary, or None where the number might mean something else. An export with
+    that vocabulary has the same bytes, and takes a hundred times as long."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    graph = model.graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            constants = [attribute.i, *attribute.ints, *onnx_integers(attribute)]
+            if old in constants:
+                return None
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_value == old:
+                dim.dim_value = new
+    return model
+
+
+def onnx_integers(attribute) -> list[int]:
+    """The elements of a constant of integers, such as a shape."""
+    import onnx
+
+    if attribute.type != onnx.AttributeProto.TENSOR or attribute.t.data_type != onnx.TensorProto.INT64:
+        return []
+    return onnx.numpy_helper.to_array(attribute.t).ravel().tolist()
+
+
+def derived(dims: Dimensions) -> pathlib.Path | None:
+    """Writes the graph if there is one that differs in the vocabulary alone."""
+    import onnx
+
+    for path in sorted(CACHE.glob("*.onnx")):
+        number = re.search(r"-v(\d+)-", path.name)
+        if number and dataclasses.replace(dims, vocabulary=int(number[1])).path == path:
+            model = with_vocabulary(path, int(number[1]), dims.vocabulary)
+            if model:
+                part = dims.path.with_suffix(".part")
+                onnx.save(model, part)
+                return part.rename(dims.path)
+    return None
+
+
 def export(dims: Dimensions) -> pathlib.Path:
     """Writes the graph unless it exists; a file is complete once it has its name."""
-    if dims.path.exists():
+    if dims.path.exists() or derived(dims):
         return dims.path
     import onnx
     import torch
@@ -186,21 +226,3 @@ def export(dims: Dimensions) -> pathlib.Path:
     onnx.save(graph, part)
     part.rename(dims.path)
     return dims.path
-
-
-def main() -> None:
-    import runs
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="part of the graph's name")
-    options = parser.parse_args()
-    for dims in runs.graphs_needed(runs.all_cases()[0]):
-        if options.only not in dims.name or dims.path.exists():
-            continue
-        start = time.perf_counter()
-        path = export(dims)
-        print(f"{dims.name}  {path.stat().st_size / 1e6:.1f} MB  {time.perf_counter() - start:.1f} s", flush=True)
-
-
-if __name__ == "__main__":
-    main()

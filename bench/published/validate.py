@@ -1,6 +1,6 @@
 """Compares the planner's predictions with published measurements.
 
-    python3 bench/published/graphs.py                  # once; needs torch and transformers
+    python3 bench/published/make_graphs.py                  # once; needs torch and transformers
     python3 bench/published/validate.py [--suite NAME ...] [--worst N] [--free] [--jobs N] [--json FILE]
 
 Every run of runs.json that `dtc plan` can be asked about is planned with its own plan pinned. Printed are, by suite:
@@ -312,7 +312,7 @@ def main() -> None:
     print_counts(f"{len(others)} runs that no plan of dtc can state:", others)
     print_counts("refused:", present([o.prediction.refused for o in outcomes]))
     if missing:
-        print(f"\n{len(missing)} runs without a graph: run bench/published/graphs.py")
+        print(f"\n{len(missing)} runs without a graph: run bench/published/make_graphs.py")
     if options.worst:
         print_worst(outcomes, options.worst)
         print_worst_memory(outcomes, options.worst)

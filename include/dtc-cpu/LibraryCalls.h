@@ -1,10 +1,9 @@
 // Which oneDNN primitives the Matmul and Conv records of a program stand for.
 //
-// Compiler and runtime make the primitives through the same code: the compiler
-// to plan their scratch memory, the runtime to execute them. Memory is handed
-// in by the caller ("user" scratchpad), so a call allocates nothing. oneDNN
-// takes the number of threads from the calling thread (omp_set_num_threads);
-// set it to Program.threads before any function of this header.
+// Compiler and runtime make the primitives through the same code: the compiler to plan their
+// scratch memory, the runtime to execute them. Memory is handed in by the caller ("user"
+// scratchpad), so a call allocates nothing. oneDNN takes the number of threads from the calling
+// thread (omp_set_num_threads). Set it to Program.threads before any function of this header.
 //
 // Errors are dnnl::error: the library has no primitive for the operands.
 #pragma once
@@ -22,7 +21,7 @@ namespace dtc::cpu {
 using rt::ConvCall;
 using rt::Dims;
 using rt::MatmulCall;
-using rt::TensorLayout;
+using rt::StridedTensor;
 
 namespace library {
 
@@ -40,7 +39,7 @@ inline dnnl::memory::data_type typeOf(rt::fbs::DType dtype) {
   }
 }
 
-inline dnnl::memory::desc describe(const TensorLayout &tensor) {
+inline dnnl::memory::desc describe(const StridedTensor &tensor) {
   return {tensor.shape, typeOf(tensor.dtype), tensor.strides};
 }
 
@@ -98,7 +97,7 @@ struct ConvPrimitive {
 namespace library {
 
 inline dnnl::memory::desc describeWeight(const ConvCall &call) {
-  TensorLayout weight = call.weight;
+  StridedTensor weight = call.weight;
   if (call.groups > 1) {
     // [o, c/groups, kernel...] -> [groups, o/groups, c/groups, kernel...]
     int64_t perGroup = weight.shape.at(0) / call.groups;

@@ -1,7 +1,7 @@
 // The part of cuDNN's backend that dtc uses, declared as Driver.h declares the driver's.
 //
-// Everything is a descriptor with attributes. Tensors and an operation make a graph; a heuristic
-// gives engines for it; an engine that takes the graph becomes a plan, which is executed on the
+// Everything is a descriptor with attributes. Tensors and an operation make a graph, for which a
+// heuristic gives engines. An engine that takes the graph becomes a plan. It is executed on the
 // addresses of a variant pack.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Where a file lies that is written under a name.
 //
 // A file is written beside its place and renamed when it is complete. Where the name is a symbolic
-// link, that place is the link's target: renaming onto the link would replace it, and leave the
+// link, that place is the link's target. Renaming onto the link would replace it, and leave the
 // target as it was.
 #pragma once
 

@@ -1,13 +1,12 @@
 // How the ranks of a run exchange data.
 //
-// A group is the ranks that differ only along some mesh axes, ordered by their
-// position on them. Every rank of a group makes the same calls in the same
-// order, each with its own buffers; a call returns when the rank's target is
-// complete and its source may be reused. Results don't depend on timing:
-// reductions add in the order of positions, in f32 for 16-bit floats.
+// A group is the ranks that differ only along some mesh axes, ordered by their position on them.
+// Every rank of a group makes the same calls in the same order, each with its own buffers. A call
+// returns when the rank's target is complete and its source may be reused. Results don't depend on
+// timing: reductions add in the order of positions, in f32 for 16-bit floats.
 //
-// A message has a sender and a receiver. From one rank to another, the n-th message
-// sent on a channel is the n-th received on it; `send` returns when its buffers may be reused.
+// A message has a sender and a receiver. From one rank to another, the n-th message sent on a
+// channel is the n-th received on it. `send` returns when its buffers may be reused.
 //
 // Ranks wait blocked, never spinning, and at most the run's time limit. When one
 // rank aborts, every waiting and every later call on any rank returns an error.

@@ -1,8 +1,8 @@
 // What a rank computes with. The executor knows a target through this interface
 // alone; the CPU is one device (CPU/CpuPlatform.h).
 //
-// Work is issued to queues. A queue carries out its own operations in the order
-// of issue, and waits for another queue where it is told to, as CUDA's streams do:
+// Work is issued to queues. A queue carries out its own operations in the order of issue. Where it
+// is told to it waits for another queue, as CUDA's streams do:
 //
 //   product->issue(addresses);        compute: makes a gradient
 //   compute.signal(ready);
@@ -100,9 +100,9 @@ public:
   /// Returns when the signal of the event that was issued last has happened, at once where none
   /// was issued; with the device's status.
   virtual Status await(Event &event) = 0;
-  /// `name` is said in errors. Groups of collectives become known here, in the same
-  /// order on all of their ranks. A rank prepares all before it issues anything: the first
-  /// collective or message of a group may wait until all of its ranks have prepared one.
+  /// `name` is said in errors. Groups of collectives become known here, in the same order on all of
+  /// their ranks. A rank prepares all before it issues anything. The first collective or message of
+  /// a group may wait until all of its ranks have prepared one.
   virtual Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                                      const std::string &name) = 0;
 

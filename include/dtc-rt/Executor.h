@@ -1,5 +1,5 @@
-// Executes a rank's program on its device: issues the functions' instructions in the
-// order of the schedule, each to its queue, with waits for and signals of tokens.
+// Executes a rank's program on its device. The functions' instructions are issued in the order of
+// the schedule, each to its queue, with waits for and signals of tokens.
 //
 // Instructions are prepared once; a step then walks through lists of them. What an
 // address depends on is a number of the call (microbatch, slot, inbox, outbox):

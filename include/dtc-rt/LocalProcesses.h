@@ -1,7 +1,7 @@
 // `--processes`: this program starts itself once for each rank, on this machine.
 //
 // The parent only waits. It hands signals on, says in one line why the run has failed, and takes
-// care that nothing is left: ranks end with it, and it ends those that outlive a failure.
+// care that nothing is left. Ranks end with it, and it ends those that outlive a failure.
 #pragma once
 
 #include "dtc-rt/Status.h"

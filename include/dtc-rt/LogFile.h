@@ -11,8 +11,8 @@
 
 namespace dtc::rt {
 
-/// Each line is in the file as a whole or not at all, and no other run writes the file as long as
-/// the object lives. What is no regular file (a pipe, a terminal) is written as it is.
+/// Each line is in the file as a whole or not at all. No other run writes the file as long as the
+/// object lives. What is no regular file (a pipe, a terminal) is written as it is.
 class LogFile {
 public:
   /// Whether a line that is there stays.

@@ -26,9 +26,9 @@ void syncFolder(const std::string &folder);
 /// How many processes may write a file at once: the last one's stays, or one alone may begin.
 enum class Writers : uint8_t { Any, One };
 
-/// A file that appears under its name complete or not at all: written under
-/// another name in the same folder, synced and renamed by `commit`, removed
-/// when dropped before. Its bytes may be written by several threads.
+/// A file that appears under its name complete or not at all. It is written under another name in
+/// the same folder, then synced and renamed by `commit`. It is removed when dropped before. Its
+/// bytes may be written by several threads.
 class OutputFile {
 public:
   static Result<OutputFile> create(const std::string &path, size_t size,

@@ -1,6 +1,6 @@
-// What a device can be asked to do, as plain data. The executor makes these from
-// the instructions of a program; a device prepares each once and then issues it
-// many times, with the addresses of a call:
+// What a device can be asked to do, as plain data. The executor makes these from the instructions
+// of a program. A device prepares each once and then issues it many times, with the addresses of a
+// call:
 //
 //   MatmulSpec{...}        a, b, c, vector, matrix, scratch
 //   CollectiveSpec{...}    source 0, target 0, source 1, target 1, ...

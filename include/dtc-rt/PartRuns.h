@@ -1,7 +1,7 @@
 // The stretches of a part that are contiguous in its tensor, by number.
 //
-// forEachRun visits them all; this finds any of them at once, so that the runs of two parts of a
-// tensor can be walked side by side without a list of either. Columns 2-3 of a 3x4 tensor:
+// forEachRun visits them all. This finds any of them at once. So the runs of two parts of a tensor
+// can be walked side by side without a list of either. Columns 2-3 of a 3x4 tensor:
 //
 //   run 0   elements 2-3 of the tensor,    0-1 of the part
 //   run 1   elements 6-7                   2-3

@@ -1,6 +1,5 @@
-// Counter-based random numbers (Salmon et al., 2011: Philox 4x32-10): the n-th
-// number is a function of n and the key, so every rank draws its own part of a
-// tensor and gets what one rank would.
+// Counter-based random numbers (Salmon et al., 2011: Philox 4x32-10). The n-th number is a function
+// of n and the key. So every rank draws its own part of a tensor and gets what one rank would.
 #pragma once
 
 #include <array>

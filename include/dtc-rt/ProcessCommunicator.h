@@ -1,9 +1,9 @@
 // A rank whose peers are other processes, on this machine or on others.
 //
-// Rank 0 listens where the launcher says. The others connect to it, prove that they know the
-// job's token, and keep the connection for control: it carries the reason of an abort, and its
-// end means that a process is gone. Data goes directly between ranks, over a connection for
-// each queue that both have:
+// Rank 0 listens where the launcher says. The others connect to it, prove that they know the job's
+// token, and keep the connection for control. It carries the reason of an abort, and its end means
+// that a process is gone. Data goes directly between ranks, over a connection for each queue that
+// both have:
 //
 //   rank 1 --control-- rank 0 --control-- rank 2
 //      \------ queue "compute", channel 3 ------/

@@ -2,8 +2,8 @@
 //
 // Each queue of a device notes when it carried out which operation. Times are of the machine's
 // steady clock, so that ranks on one machine share them; a GPU's are set to it once. The file is a
-// trace as Chromium's tracing page and Perfetto read it: a process for each rank, a thread for each
-// queue, a slice for each instruction and step.
+// trace as Chromium's tracing page and Perfetto read it. It has a process for each rank, a thread
+// for each queue, a slice for each instruction and step.
 #pragma once
 
 #include "dtc-rt/Device.h"

@@ -1,13 +1,12 @@
 // A role's program (Program.fbs), verified so that executing it cannot reach
 // outside the arena, whatever the bytes are.
 //
-// `open` checks once, at load: the FlatBuffer's structure; every reference,
-// view and operand against the arena for all calls of the schedule; every index
-// (kernels, functions, groups, peers, queues, tokens, values, bindings); shapes
-// and types of library calls and collectives; that groups are lists of the
-// world's ranks; that bindings are the parts of the manifest's tensors that
-// their placements say. Nothing after it checks again. (What a kernel does with
-// its arguments is machine code, and as trusted as the artifact is.)
+// `open` checks once, at load: the FlatBuffer's structure, and every reference, view and operand
+// against the arena for all calls of the schedule. Every index is checked (kernels, functions,
+// groups, peers, queues, tokens, values, bindings), and so are shapes and types of library calls
+// and collectives. Groups must be lists of the world's ranks. Bindings must be the parts of the
+// manifest's tensors that their placements say. Nothing after it checks again. (What a kernel does
+// with its arguments is machine code, and as trusted as the artifact is.)
 #pragma once
 
 #include "dtc-rt/Manifest.h"

@@ -5,10 +5,9 @@
 
 namespace dtc::rt {
 
-/// In order, again and again; or shuffled, every epoch by another permutation
-/// that depends on the seed alone. Nothing is stored: the permutation is a
-/// block cipher on the smallest domain of an even number of bits that holds
-/// all samples, applied until the result is one of them.
+/// In order, again and again; or shuffled, every epoch by another permutation that depends on the
+/// seed alone. Nothing is stored. The permutation is a block cipher on the smallest domain of an
+/// even number of bits that holds all samples. It is applied until the result is one of them.
 class SampleOrder {
 public:
   SampleOrder(int64_t numSamples, bool shuffled, uint64_t seed);

@@ -11,14 +11,14 @@ namespace dtc::rt {
 using Dims = std::vector<int64_t>;
 
 /// A strided tensor; strides in elements.
-struct TensorLayout {
+struct StridedTensor {
   fbs::DType dtype = fbs::DType::F32;
   Dims shape, strides;
 };
 
 /// c = a * b over the last two dimensions; see Matmul and Epilogue in Program.fbs.
 struct MatmulCall {
-  TensorLayout a, b, c;
+  StridedTensor a, b, c;
   fbs::Epilogue epilogue = fbs::Epilogue::None;
   bool hasMatrix = false;
 };
@@ -35,7 +35,7 @@ inline bool sumsOperand(fbs::Epilogue epilogue) {
 /// See Conv in Program.fbs.
 struct ConvCall {
   fbs::ConvKind kind = fbs::ConvKind::Forward;
-  TensorLayout input, weight, output;
+  StridedTensor input, weight, output;
   Dims strides, padLow, padHigh, dilations;
   int64_t groups = 1;
 };
@@ -43,7 +43,7 @@ struct ConvCall {
 /// See Attention in Program.fbs.
 struct AttentionCall {
   fbs::AttentionKind kind = fbs::AttentionKind::Forward;
-  std::vector<TensorLayout> tensors;
+  std::vector<StridedTensor> tensors;
   double scale = 1;
   bool causal = false;
 };

@@ -43,8 +43,8 @@ public:
   Result<double> evaluate(const std::string &path);
   Result<double> evaluate(const std::map<std::string, Array> &batch);
 
-  /// The outputs of a global batch, of an artifact without a loss: in the manifest's order, each in
-  /// its type in the model file and in the shape that `fileShape` says of a global batch.
+  /// The outputs of a global batch, of an artifact without a loss, in the manifest's order. Each
+  /// has its type in the model file, and the shape that `fileShape` says of a global batch.
   Status forward(const std::map<std::string, Array> &batch, const std::vector<char *> &places);
 
   /// Copies each parameter and buffer, in the manifest's order, in its shape and type in the model

@@ -24,8 +24,8 @@ namespace dtc::driver {
 
 using rt::ExitCode;
 
-/// What one thread does alone is timed by the time that it has a core for; what
-/// several do together by the clock on the wall.
+/// What one thread does alone is timed by the time that it has a core for. What several do together
+/// is timed by the clock on the wall.
 enum class Timed { Core, Wall };
 
 static double now(Timed timed) {
@@ -121,10 +121,10 @@ private:
   static cpu::MatmulCall callOf(const MatrixProduct &product) {
     auto type = product.type == plan::DType::BF16 ? rt::fbs::DType::BF16 : rt::fbs::DType::F32;
     auto layout = [&](int64_t rows, int64_t columns) {
-      return product.batch == 1 ? cpu::TensorLayout{type, {rows, columns}, {columns, 1}}
-                                : cpu::TensorLayout{type,
-                                                    {product.batch, rows, columns},
-                                                    {rows * columns, columns, 1}};
+      return product.batch == 1 ? cpu::StridedTensor{type, {rows, columns}, {columns, 1}}
+                                : cpu::StridedTensor{type,
+                                                     {product.batch, rows, columns},
+                                                     {rows * columns, columns, 1}};
     };
     return {layout(product.m, product.k), layout(product.k, product.n),
             layout(product.m, product.n)};

@@ -177,8 +177,8 @@ static bool needsCalls(const Request &request, const Candidate &whole) {
          plan::whyRowsStayWhole(whole.problem, whole.search.plan.degrees).empty();
 }
 
-/// With its calls as they will be, the chosen plan may be slower than was thought: then the
-/// next one is looked at in the same way, until none is thought to be faster.
+/// With its calls as they will be, the chosen plan may be slower than was thought. Then the next
+/// one is looked at in the same way, until none is thought to be faster.
 static Outcome<Candidate> replan(const Planner &planner, const plan::SearchResult &first) {
   std::vector<Alternative> others = first.alternatives;
   auto best = planCalls(planner, first.plan.degrees,
@@ -218,8 +218,8 @@ static Planned planned(Candidate candidate, std::optional<plan::Explanation> exp
           std::move(candidate.search), std::move(explanation)};
 }
 
-/// A file is about calls as they will be, and the plan is still the one that was searched: what is
-/// written doesn't change the answer.
+/// A file is about calls as they will be, and the plan is still the one that was searched. So what
+/// is written doesn't change the answer.
 static ExitCode addPlanToSave(const Planner &planner, Planned &planned) {
   const plan::Degrees &degrees = planned.search.plan.degrees;
   BatchChoice cut{degrees.samples(), degrees.numMicrobatches};

@@ -83,8 +83,8 @@ std::vector<std::string> namesOf(graph::ParameterOp parameter) {
   return names;
 }
 
-/// How names of the model and of the files differ: by one prefix that all of the former have and
-/// one that all of the latter have.
+/// How names of the model and of the files differ. All of the former have one prefix, and all of
+/// the latter have another.
 struct Prefixes {
   std::string ofModel, ofFiles;
   size_t size() const { return ofModel.size() + ofFiles.size(); }
@@ -124,8 +124,8 @@ void addPrefixes(graph::ParameterOp parameter, const Arrays &arrays,
     }
 }
 
-/// The shortest of the pairs under which most parameters are found; none if a name is an array's
-/// as it is: what is missing then is missing, though a guess might find something.
+/// The shortest of the pairs under which most parameters are found. There is none if a name is an
+/// array's as it is. What is missing then is missing, though a guess might find something.
 Prefixes choosePrefixes(const std::vector<graph::ParameterOp> &parameters, const Arrays &arrays) {
   // A few parameters tell: one may be missing, and must not hide the others.
   constexpr size_t kAsked = 4;

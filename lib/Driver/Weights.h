@@ -16,21 +16,21 @@ struct LoadedWeights {
   std::vector<std::string> unread;  ///< arrays that the model lacks
 };
 
-/// Fills the entries of `store` from a safetensors file, a folder of them, or
-/// an index (`*.safetensors.index.json`). Names match exactly or, where none does, after one
-/// prefix up to a dot, of the model's names and of the files' ("m.", "model."): after that under
-/// which most are found. A tied weight is found under any of its aliases, under all of which its
-/// elements must be the same. Shapes and types must agree.
+/// Fills the entries of `store` from a safetensors file, a folder of them, or an index
+/// (`*.safetensors.index.json`). Names match exactly or, where none does, after one prefix up to a
+/// dot, of the model's names and of the files' ("m.", "model."). Those prefixes count under which
+/// most are found. A tied weight is found under any of its aliases, under all of which its elements
+/// must be the same. Shapes and types must agree.
 ///
 /// Refused are files with none of the model's tensors and, unless `partial`, ones without a tensor
 /// that the model has no data for.
 plan::Result<LoadedWeights> loadWeights(const std::string &path, mlir::ModuleOp module,
                                         WeightStore &store, bool partial);
 
-/// How each parameter without data is drawn for `--init`: matrices and tables
-/// normal with deviation 0.02 (GPT-2's), convolutions with Kaiming's for the
-/// number of outputs (He et al. 2015), norm scales 1, biases 0, running
-/// statistics 0 and 1. Fails on a buffer that none of these fits.
+/// How each parameter without data is drawn for `--init`. Matrices and tables are normal with
+/// deviation 0.02 (GPT-2's). Convolutions are, with Kaiming's for the number of outputs (He et al.
+/// 2015), norm scales 1, biases 0, running statistics 0 and 1. Fails on a buffer that none of these
+/// fits.
 plan::Result<std::map<std::string, package::Distribution>>
 chooseInitialization(mlir::ModuleOp module, const WeightStore &store);
 

@@ -14,8 +14,8 @@ bool isCollective(Operation *op) {
 }
 
 namespace {
-/// What a collective sees on one rank of one operand: those of its group, and which of them is
-/// the rank's own; and what it makes of it.
+/// What a collective sees on one rank of one operand, and what it makes of it. It sees those of its
+/// group, and which of them is the rank's own.
 struct Member {
   SmallVector<const Tensor *> group;
   int64_t position;

@@ -46,12 +46,12 @@ int64_t RankStep::devices() const {
   return count;
 }
 
-FailureOr<RankLayout> RankStep::layoutOf(const Member &member, DictionaryAttr attributes) const {
-  std::optional<RankLayout> layout = RankLayout::of(attributes, meshes[member.rank]);
-  if (!layout)
+FailureOr<RankStorage> RankStep::storageOf(const Member &member, DictionaryAttr attributes) const {
+  std::optional<RankStorage> storage = RankStorage::of(attributes, meshes[member.rank]);
+  if (!storage)
     return func::FuncOp(member.function).emitError()
            << "has an argument or result without a sharding";
-  return *layout;
+  return *storage;
 }
 
 //===----------------------------------------------------------------------===//
@@ -66,15 +66,15 @@ FailureOr<RankShards> RankStep::divided(const Member &member, unsigned index,
   if (whole == wholes.end())
     return function.emitError() << "argument " << index << " is nothing that one rank has: "
                                 << describe(keyOf(role), false);
-  auto layout = layoutOf(member, function.getArgAttrDict(index));
-  if (failed(layout))
+  auto storage = storageOf(member, function.getArgAttrDict(index));
+  if (failed(storage))
     return failure();
   const sharding::Mesh &mesh = meshes[member.rank];
-  std::string wrong = layout->sharding.check(whole->second.shape().vec(), mesh);
+  std::string wrong = storage->sharding.check(whole->second.shape().vec(), mesh);
   if (!wrong.empty())
     return function.emitError() << "argument " << index << ": " << wrong;
   auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
-  return RankShards{layout->divide(whole->second, type, mesh), *layout};
+  return RankShards{storage->divide(whole->second, type, mesh), *storage};
 }
 
 FailureOr<RankShards> RankStep::argument(const Member &member, unsigned index,
@@ -90,8 +90,8 @@ FailureOr<RankShards> RankStep::argument(const Member &member, unsigned index,
     return divided(member, index, wholes);
   if (auto own = delivered(member, index))
     return RankShards{std::move(*own), {}};
-  auto layout = layoutOf(member, function.getArgAttrDict(index));
-  if (failed(layout))
+  auto storage = storageOf(member, function.getArgAttrDict(index));
+  if (failed(storage))
     return failure();
   Key key = keyOf(role);
   const RankShards *found = nullptr;
@@ -101,7 +101,7 @@ FailureOr<RankShards> RankStep::argument(const Member &member, unsigned index,
     auto own = ranks->second.find(member.rank);
     found = own == ranks->second.end() ? nullptr : &own->second;
   }
-  if (found && !(found->layout == *layout))
+  if (found && !(found->storage == *storage))
     return function.emitError() << "argument " << index << " is laid out otherwise than '" << name
                                 << "' was left";
   if (found)
@@ -165,10 +165,10 @@ LogicalResult RankStep::keep(const Member &member, std::vector<Tensors> &results
       deliver(member.rank, attributes, value.shards);
       continue;
     }
-    auto layout = layoutOf(member, function.getResultAttrDict(i));
-    if (failed(layout))
+    auto storage = storageOf(member, function.getResultAttrDict(i));
+    if (failed(storage))
       return failure();
-    value.layout = *layout;
+    value.storage = *storage;
     if (role.getKind() == RoleKind::Outbox) {
       if (!messages.try_emplace(name, std::move(value)).second)
         return function.emitError() << "sends a message that was sent before: " << name;

@@ -11,7 +11,7 @@
 // are delivered rank by rank.
 #pragma once
 
-#include "RankLayout.h"
+#include "RankStorage.h"
 #include "StepValues.h"
 
 #include <set>
@@ -21,7 +21,7 @@ namespace dtc::interpreter {
 /// What the devices of one rank of a pipeline have of a value.
 struct RankShards {
   Tensors shards;
-  RankLayout layout;
+  RankStorage storage;
 };
 using ShardsByRank = std::map<int, RankShards>;
 
@@ -58,7 +58,8 @@ private:
   /// Keeps results from `first` on as those of a function.
   mlir::LogicalResult keep(const Member &member, std::vector<Tensors> &results, size_t first);
   mlir::LogicalResult keepReturned(const Member &member, unsigned index, RankShards value);
-  mlir::FailureOr<RankLayout> layoutOf(const Member &member, mlir::DictionaryAttr attributes) const;
+  mlir::FailureOr<RankStorage> storageOf(const Member &member,
+                                         mlir::DictionaryAttr attributes) const;
   bool areApart(llvm::ArrayRef<Member> members) const;
   /// What all ranks of the world do together, where their meshes differ.
   mlir::LogicalResult callApart(llvm::ArrayRef<Member> members, const Wholes &wholes);

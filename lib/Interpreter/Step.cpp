@@ -151,16 +151,16 @@ FailureOr<double> Step::differenceOn(const Key &key, const ShardsByRank &held, b
   Tensor sum(whole.type);
   for (const auto &[rank, value] : held) {
     const sharding::Mesh &mesh = ranks.getMesh(rank);
-    if (!value.layout.sharding.check(whole.shape().vec(), mesh).empty() ||
+    if (!value.storage.sharding.check(whole.shape().vec(), mesh).empty() ||
         !llvm::all_of(value.shards, [&](const Tensor &shard) {
-          return value.layout.fits(shard.shape(), whole.shape(), mesh);
+          return value.storage.fits(shard.shape(), whole.shape(), mesh);
         }))
       return global.emitError() << "is laid out otherwise than its ranks say: "
                                 << describe(key, false);
     // Copies that differ are a difference, too.
-    auto tensor = value.layout.join(value.shards, mesh, whole.type, kInfinity);
-    bool same = tensor && value.layout.join(value.shards, mesh, whole.type,
-                                            StepComparison::kTolerance * std::min(unit, 1.0));
+    auto tensor = value.storage.join(value.shards, mesh, whole.type, kInfinity);
+    bool same = tensor && value.storage.join(value.shards, mesh, whole.type,
+                                             StepComparison::kTolerance * std::min(unit, 1.0));
     if (!same)
       return kInfinity;
     if (!isSummed)

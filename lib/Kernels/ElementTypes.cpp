@@ -80,4 +80,19 @@ Value rounded(OpBuilder &builder, Location loc, Value value, Type element) {
   return value;
 }
 
+DenseElementsAttr tableOf(DenseElementsAttr elements) {
+  Type element = elements.getElementType();
+  Builder builder(elements.getContext());
+  Type scalar = element.isInteger(1) ? builder.getI8Type() : computeType(element);
+  SmallVector<Attribute> values;
+  for (Attribute value : elements.getValues<Attribute>()) {
+    if (auto number = dyn_cast<FloatAttr>(value))
+      value = builder.getFloatAttr(scalar, number.getValueAsDouble());
+    else if (element.isInteger(1))
+      value = builder.getI8IntegerAttr(cast<IntegerAttr>(value).getValue().getZExtValue());
+    values.push_back(value);
+  }
+  return DenseElementsAttr::get(RankedTensorType::get({elements.getNumElements()}, scalar), values);
+}
+
 } // namespace dtc::kernels

@@ -1,8 +1,8 @@
 // What a library does to a product on the way to memory, besides multiplying.
 //
-// A layer's products are followed by a bias and GELU, and in the backward pass by GELU's gradient
-// and by sums over rows, the gradients of biases. Where the target's library has these as epilogues
-// (Target.h), no kernel is launched for them, and nothing is read again:
+// A layer's products are followed by a bias and GELU. In the backward pass GELU's gradient follows,
+// and sums over rows, which are the gradients of biases. Where the target's library has these as
+// epilogues (Target.h), no kernel is launched for them, and nothing is read again:
 //
 //     y = gelu(x * w + b)            one call, which also writes x * w + b for the backward pass
 //     d(x * w + b) = d(y * w2) ...   one call, which multiplies by gelu' on the way

@@ -66,7 +66,7 @@ static void narrowConvolutions(func::FuncOp func) {
   });
 }
 
-/// What others read, too, stays in fp16 between them: without a barrier one copy in f32 would serve
+/// What others read, too, stays in fp16 between them. Without a barrier one copy in f32 would serve
 /// the forward and the backward pass, and be kept from one to the other.
 static Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
   return isShared

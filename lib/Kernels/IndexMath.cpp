@@ -136,8 +136,8 @@ std::pair<IndexMath::Terms, IndexMath::Terms> IndexMath::divideTerms(const Terms
   return result;
 }
 
-/// Finds terms = g * coarse + fine with 0 <= fine < g and g a divisor of `divisor`, so that
-/// the division only concerns the coarse terms: (33 * i + j) floordiv 231 = i floordiv 7.
+/// Finds terms = g * coarse + fine with 0 <= fine < g and g a divisor of `divisor`. So the division
+/// only concerns the coarse terms: (33 * i + j) floordiv 231 = i floordiv 7.
 int64_t IndexMath::coarsen(const Terms &terms, int64_t constantTerm, int64_t divisor,
                            AffineExpr &coarse, AffineExpr &fine) {
   for (auto [candidate, g] : terms) {

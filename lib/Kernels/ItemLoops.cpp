@@ -67,8 +67,8 @@ Value ItemLoops::sortKey(graph::TopKOp op, const Index &index) {
   return op.getSmallest() ? arith::NegFOp::create(builder, loc, value).getResult() : value;
 }
 
-/// For each place one pass over the row: the best of the elements that come after the one chosen
-/// before, in the order of values, then of indices.
+/// For each place one pass over the row. It finds the best of the elements that come after the one
+/// chosen before, in the order of values, then of indices.
 void ItemLoops::emitTopK(graph::TopKOp op, AffineExpr line) {
   ArrayRef<int64_t> shape = shapeOf(op.getInput()), chosen = shapeOf(op.getResult());
   Type scalar = computeType(getElementTypeOrSelf(op.getInput().getType()));

@@ -12,7 +12,7 @@ struct IndicesByRole {
   Indices batch, m, n, k;
 };
 
-/// Sorts the indices by kind; none where one belongs to no kind, or where an
+/// Sorts the indices by kind. There is no order where one belongs to no kind. Nor is there where an
 /// operand repeats (stride 0) along an index that it alone would have to give.
 std::optional<IndicesByRole> group(const Indices &indices) {
   IndicesByRole groups;

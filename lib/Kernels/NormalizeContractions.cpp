@@ -95,8 +95,8 @@ private:
     return selected;
   }
 
-  /// The orders after the tensors in `copied` are brought to [batch, m, k],
-  /// [batch, k, n], [batch, m, n]; within a kind as a tensor that stays has it.
+  /// The orders after the tensors in `copied` are brought to [batch, m, k], [batch, k, n], [batch,
+  /// m, n]. Within a kind they are as a tensor that stays has it.
   std::array<IndexOrder, 3> canonicalOrders(const TensorSet &copied, bool sumsAsInLhs) const {
     Tensor batchFrom = !copied[Result] ? Result : !copied[Lhs] ? Lhs : Rhs;
     IndexOrder batch = select(batchFrom, true, true, true);

@@ -165,8 +165,8 @@ struct WholeReduction : OpRewritePattern<graph::ReduceOp> {
   }
 };
 
-/// The least number of slices of so many rows that makes as many columns as are asked for, or the
-/// most that there are; 0 where nothing is won.
+/// The least number of slices of so many rows that makes as many columns as are asked for. Else it
+/// is the most that there are, and 0 where nothing is won.
 int64_t slicesOf(int64_t rows, int64_t columns, int64_t wanted) {
   int64_t most = 0;
   for (int64_t slices = 2; slices <= kMostSlices && rows / slices >= kLeastSlice; ++slices)
@@ -210,7 +210,7 @@ struct FewColumns : OpRewritePattern<graph::ReduceOp> {
 /// Sums of more scalars than this are done in groups.
 constexpr size_t kManyTerms = 8;
 
-/// What a scalar is reduced from, by which alike terms are found: the tensor's shape, and
+/// What a scalar is reduced from, by which alike terms are found. It is the tensor's shape, and
 /// whether that is a reduction's result (rows of a large tensor) or computed on the way.
 using ReducedFrom = std::pair<ArrayRef<int64_t>, bool>;
 
@@ -223,8 +223,8 @@ ReducedFrom reducedFrom(Value scalar) {
   return {shapeOf(reduce.getInput()), input.getDefiningOp<graph::ReduceOp>() != nullptr};
 }
 
-/// A sum of many scalars (the squares of all gradients) becomes sums of up to eight, each of
-/// terms that are alike: a few kernels serve any number of parameters.
+/// A sum of many scalars (the squares of all gradients) becomes sums of up to eight, each of terms
+/// that are alike. So a few kernels serve any number of parameters.
 struct SumOfManyScalars : OpRewritePattern<graph::SumOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::SumOp op, PatternRewriter &rewriter) const override {
@@ -303,7 +303,7 @@ LogicalResult simplify(func::FuncOp func, const target::KernelLimits &limits) {
   if (limits.fewColumns > 0)
     patterns.add<FewColumns>(context, limits.fewColumns);
   dist::SliceOp::getCanonicalizationPatterns(patterns, context);
-  // A worklist of all ops is emptied once: what a rewrite touches is put on it again, so that
+  // A worklist of all ops is emptied once. What a rewrite touches is put on it again, so that
   // walking the function until nothing changes would find nothing more.
   SmallVector<Operation *> ops;
   for (Operation &op : func.getBody().front().without_terminator())

@@ -7,10 +7,10 @@
 
 namespace dtc::kernels {
 
-/// Folds, merges duplicates, and rewrites what kernels can't do well: sums of disjoint pads to
-/// concatenations, whole reductions by rows first, those of few columns by slices of rows first,
-/// transposes into contractions, half precision scatter_add and max_pool_grad in f32. The function
-/// has one block.
+/// Folds, merges duplicates, and rewrites what kernels can't do well. Sums of disjoint pads become
+/// concatenations. Whole reductions go by rows first, those of few columns by slices of rows first.
+/// Transposes go into contractions. Half precision scatter_add and max_pool_grad are computed in
+/// f32. The function has one block.
 mlir::LogicalResult simplify(mlir::func::FuncOp func, const target::KernelLimits &limits = {});
 
 } // namespace dtc::kernels

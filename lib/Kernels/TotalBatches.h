@@ -1,7 +1,7 @@
 // Totals of many tensors by one kernel.
 //
 // The norm of all gradients is a sum of totals, one a gradient. Alone, each takes a GPU a kernel or
-// two. So they are pieces of one kernel (exec.kernel), which leaves a sum of each part of a tensor,
+// two. So they are pieces of one kernel (exec.kernel). It leaves a sum of each part of a tensor,
 // those of all tensors one behind the other (dtc-exec's Joins.h). These are added up in a second
 // pass, always in the same order:
 //
@@ -14,7 +14,7 @@
 //     %norm = dtc.reduce sum %p [0] : tensor<3xf32> -> tensor<f32>
 //
 // What is computed of a gradient for several sums is computed by the same kernel, which reads it
-// once: its squares, and which elements aren't finite.
+// once. It gives the gradient's squares, and which elements aren't finite.
 #pragma once
 
 #include "dtc/Target/Target.h"

@@ -1,9 +1,9 @@
 // Optimizer updates that become kernels apart from the rest of their function.
 //
-// Most of a deep model's update function are optimizer ops, one a parameter and alike but for
-// their operands. One that reads and writes only what lies in memory anyway would share a
-// kernel with nothing else; it stays whole until kernels are formed, and each distinct one is
-// decomposed and outlined once, for all parameters that have it:
+// Most of a deep model's update function are optimizer ops, one a parameter and alike but for their
+// operands. One that reads and writes only what lies in memory anyway would share a kernel with
+// nothing else. It stays whole until kernels are formed. Each distinct one is decomposed and
+// outlined once, for all parameters that have it:
 //
 //     %p1, %m1, %v1 = dtc.adam_update %p, %g, %m, %v, ...       580 of them, of three types
 //   becomes, by way of a function that holds nothing but one such op,
@@ -21,7 +21,7 @@ namespace dtc::kernels {
 bool staysInFunction(mlir::Operation *op, const target::Target &target);
 
 /// True if `op` is an optimizer update that no other op would share a kernel with, or the commit of
-/// one: its tensors are arguments, results or those of library calls and collectives.
+/// one. Its tensors are arguments, results or those of library calls and collectives.
 bool standsAlone(mlir::Operation *op, const target::Target &target);
 
 /// An update with the constants that it takes, and the commits and conversions of what it returns.

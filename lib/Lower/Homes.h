@@ -1,9 +1,19 @@
 // The places that outlive a call: one for every role.
 //
-// A home has as many copies as its scope has numbers: one for the step; one for
-// each microbatch (inputs, outputs); one for each slot, place of the inbox or of
-// the outbox that the calls of the functions that use it name. So two stage
-// chunks have slots of different sizes, and of different number.
+// A home has as many copies as its scope has numbers. One for the step has one. One for each
+// microbatch (inputs, outputs) has as many. The others have one for each slot, place of the inbox
+// or of the outbox that calls of their functions name. So two stage chunks have slots of different
+// sizes, and of different number.
+//
+// Take the first rank of two under 1F1B with three microbatches (dtc/Schedule/Schedule.h). Its
+// calls name two slots, 0 and 1, and one place of each box:
+//
+//   home                  scope        copies   copy n begins at
+//   parameter "w"         step         1        0
+//   input "ids"           microbatch   3        4096 + n * 512
+//   outbox "h"            outbox       1        5632
+//   inbox "dh"            inbox        1        6656
+//   slot "h0.a"           slot         2        7680 + n * 1024
 #pragma once
 
 #include "dtc/Dialect/Exec/Exec.h"

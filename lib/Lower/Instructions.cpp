@@ -313,8 +313,8 @@ LogicalResult FunctionTranslator::translateAttention(Operation *op) {
   return success();
 }
 
-/// Ranks at the same position of several stages, or at positions that differ along the op's axes;
-/// all of their ranks where stages have meshes of their own.
+/// Ranks at the same position of several stages, or at positions that differ along the op's axes.
+/// Where stages have meshes of their own it is all of their ranks.
 static std::vector<std::vector<int32_t>> ranksOf(dist::StageSumOp op, const sharding::Mesh &mesh) {
   auto declared = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(op, op.getMeshAttr());
   auto devices = declared->getAttrOfType<ArrayAttr>(dist::DistDialect::kDevices);

@@ -1,14 +1,14 @@
 // The functions that send and receive, one for each message that a stage chunk has.
 //
-// Of a chunk whose @forward takes the inbox "a" and makes the outbox "b", on <dp=2> between
-// stages on the ranks 0, 1 and 4, 5:
+// Take a chunk whose @forward reads the inbox "a" and makes the outbox "b". It runs on <dp=2>
+// between stages on the ranks 0, 1 and 4, 5:
 //
 //   func @receive_activations() -> inbox "a"    exec.receive from [0, 1]
 //   func @forward(inbox "a") -> outbox "b"      reads "a" behind exec.wait
 //   func @send_activations(outbox "b")          exec.send to [4, 5]
 //
 // A value that another mesh lays out otherwise comes in pieces (dtc/Stages/Stages.h), which name
-// their peers themselves: then there is a send for each turn of receivers.
+// their peers themselves. Then there is a send for each turn of receivers.
 //
 // They have queues of their own. All messages between two ranks share a channel: they are in one
 // order, which is that of the steps (dtc/Schedule/Messages.h).

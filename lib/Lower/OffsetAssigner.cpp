@@ -79,9 +79,9 @@ Order descending(const std::vector<Interval> &intervals, Key (*key)(const Interv
 double sizeOf(const Interval &i) { return static_cast<double>(i.size); }
 double lengthOf(const Interval &i) { return static_cast<double>(i.last - i.first + 1); }
 
-/// What the orders to try sort by; each tells intervals apart in its own way. First the one that
-/// reaches the bound soonest for training steps: what lives from the forward to the backward pass
-/// is packed, and what comes and goes finds room above it.
+/// What the orders to try sort by; each tells intervals apart in its own way. The first is the one
+/// that reaches the bound soonest for training steps. What lives from the forward to the backward
+/// pass is packed, and what comes and goes finds room above it.
 constexpr Key (*kKeys[])(const Interval &) = {
     [](const Interval &i) { return Key(lengthOf(i), sizeOf(i)); },
     [](const Interval &i) { return Key(sizeOf(i), lengthOf(i)); },
@@ -89,8 +89,8 @@ constexpr Key (*kKeys[])(const Interval &) = {
     [](const Interval &i) { return Key(-static_cast<double>(i.first), sizeOf(i)); },
 };
 
-/// Moves the buffers that end at the top of the arena to the front of the order,
-/// where they find the lowest places; the others keep their order.
+/// Moves the buffers that end at the top of the arena to the front of the order, where they find
+/// the lowest places. The others keep their order.
 void hoistHighest(const std::vector<Interval> &intervals, const OffsetAssignment &result,
                   Order &order) {
   std::stable_partition(order.begin(), order.end(), [&](size_t index) {

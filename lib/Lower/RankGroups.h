@@ -11,8 +11,8 @@
 
 namespace dtc::lower {
 
-/// Every list of axes that is asked for, as lists of world ranks: on <dp=2, tp=2> with the ranks
-/// 4 to 7, the axes {tp} are [[4, 5], [6, 7]], the axes {dp} are [[4, 6], [5, 7]].
+/// Every list of axes that is asked for, as lists of world ranks. On <dp=2, tp=2> with the ranks 4
+/// to 7, the axes {tp} are [[4, 5], [6, 7]], the axes {dp} are [[4, 6], [5, 7]].
 class RankGroups {
 public:
   /// `ranks` are those of the role, by position on the mesh. Both must outlive the groups.

@@ -1,22 +1,21 @@
 // Who waits for whom: the tokens of a program, from its instructions and values.
 //
-// Queues know nothing of each other, so what the order of a function said must be
-// said by tokens where instructions of different queues touch the same memory.
+// Queues know nothing of each other. So what the order of a function said must be said by tokens
+// where instructions of different queues touch the same memory.
 //
-// Within a function. What is started on another queue follows all that was computed
-// before it: the last instruction of the compute queue before it signals a token
-// (one for the program: "computed") that it waits for. What comes after an exec.wait
-// waits for a token of its own, as does the end of the function for what nothing
-// waited for: an empty instruction where nothing is left to compute.
+// Within a function. What is started on another queue follows all that was computed before it. The
+// last instruction of the compute queue before it signals a token (one for the program: "computed")
+// that it waits for. What comes after an exec.wait waits for a token of its own. So does the end of
+// the function for what nothing waited for: an empty instruction where nothing is left to compute.
 //
 //   0 compute     matmul                      signals 0 (computed)
 //   1 collective  all_reduce     waits 0      signals 1
 //   2 compute     launch
 //   3 compute     launch         waits 1      behind exec.wait
 //
-// Between functions. Messages stay in flight, in places of the inbox and outbox. For
-// each place, what touches it in one function on one queue signals when the last is
-// done, and what touches it on another queue waits before its first:
+// Between functions. Messages stay in flight, in places of the inbox and outbox. Each place may be
+// touched in one function on one queue and in another on another. What touches it first signals
+// when its last instruction is done. What touches it next waits before its first:
 //
 //   receive  receive queue   writes inbox    waits 3      signals 2 (scope inbox)
 //   step     compute         reads inbox     waits 2      signals 3

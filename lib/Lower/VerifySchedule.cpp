@@ -33,8 +33,8 @@ struct Range {
   }
 };
 
-/// Follows a function through memory. What was started on another queue reads and writes from
-/// its start until it is done: nothing else may write what it reads, nor touch what it writes.
+/// Follows a function through memory. What was started on another queue reads and writes from its
+/// start until it is done. Nothing else may write what it reads, nor touch what it writes.
 class FunctionVerifier {
 public:
   FunctionVerifier(func::FuncOp function, const HomeTable &homes, uint64_t arenaBytes)

@@ -42,8 +42,8 @@ int64_t bytesOf(Operation *op) {
   return bytes;
 }
 
-/// True where what the op makes of a stored tensor is only returned, so that it can come later: a
-/// sum of gradients, a gathered parameter without its padding.
+/// True where what the op makes of a stored tensor is only returned, so that it can come later. A
+/// sum of gradients is such, and a gathered parameter without its padding.
 bool isReturned(Operation *op) {
   return isa<graph::SumOp, graph::ReshapeOp, graph::SliceOp>(op) &&
          llvm::all_of(op->getUsers(), [](Operation *user) {

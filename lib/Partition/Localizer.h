@@ -12,9 +12,9 @@ struct LocalShard {
   bool gathered = false; ///< from parts, for the forward pass
 };
 
-/// Goes through a function's ops in order and builds each on its shards, in a
-/// new block that takes the old one's place at the end. The old ops stay until
-/// then: they tell the global types and how a value can be built again.
+/// Goes through a function's ops in order and builds each on its shards. They are built in a new
+/// block that takes the old one's place at the end. The old ops stay until then: they tell the
+/// global types and how a value can be built again.
 class Localizer {
 public:
   /// `regather`: what the forward pass gathered is gathered again for the backward pass.

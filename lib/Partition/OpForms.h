@@ -6,7 +6,7 @@
 //     %9 = dtc.contract %7 [0, 2], %w1 [1, 2] -> [0, 1] {dist.op = #s} : tensor<8x64xf32>, ...
 //
 // the second has the first one's class: its rule, its checked choice, and the form that follows
-// from it, which is the layouts of operands and results and the results' local types.
+// from it. The form is the shardings of operands and results, and the results' local types.
 #pragma once
 
 #include "Reshard.h"

@@ -8,8 +8,8 @@
 //   %o, %lse = the two merged
 //
 // What is on its way is there before a step and arrives beside it. Under a causal mask a rank sees
-// its own keys up to the query's, and all or nothing of another rank's, where parts are those of
-// one sequence in order. What is hidden is computed all the same: the last rank sees everything,
+// its own keys up to the query's. It sees all or nothing of another rank's, where parts are those
+// of one sequence in order. What is hidden is computed all the same: the last rank sees everything,
 // and the others would only wait for it.
 //
 // Where parts are in zig-zag (Zigzag.h), half of what a later step could compute is seen, on every

@@ -5,10 +5,9 @@
 
 namespace dtc::partition {
 
-/// Copies dist.sharding to arguments and results that have none from those of
-/// the same role and name, in whichever function; gradients, state and masters
-/// have their parameter's. Parameters and buffers without any are replicated.
-/// Fails where two parameters or buffers of one name disagree.
+/// Copies dist.sharding to arguments and results that have none from those of the same role and
+/// name, in whichever function. Gradients, state and masters have their parameter's. Parameters and
+/// buffers without any are replicated. Fails where two parameters or buffers of one name disagree.
 mlir::LogicalResult unifyShardings(mlir::ModuleOp module, mlir::FlatSymbolRefAttr mesh);
 
 /// Gives the arguments of `func` for gradients and the loss the layout in which

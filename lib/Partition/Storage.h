@@ -19,7 +19,7 @@
 // The norm is that of all parts: sums of squares are pending over dp, and reduced once. Where
 // gradients are divided (ZeRO-2), @loss_and_grads scatters them before it adds them up. Where
 // parameters are (ZeRO-3), it gathers them before their first use in the forward pass, and again
-// for the backward pass; a barrier keeps the two apart, so that the first can be freed.
+// for the backward pass. A barrier keeps the two apart, so that the first can be freed.
 #pragma once
 
 #include "Reshard.h"

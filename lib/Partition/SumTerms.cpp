@@ -31,8 +31,8 @@ public:
 };
 } // namespace
 
-/// The sharding in which terms under `from` wait for others before they go to
-/// `target`: cut as the target is where that is free, pending as they are.
+/// The sharding in which terms under `from` wait for others before they go to `target`. It is cut
+/// as the target is where that is free, and pending as they are.
 static TensorSharding meetingPoint(const TensorSharding &from, const TensorSharding &target,
                                    const Mesh &mesh) {
   TensorSharding meeting{target.dims, from.partial};
@@ -62,8 +62,8 @@ static Value reshardLocal(OpBuilder &builder, Location loc, const NamedMesh &mes
   return local;
 }
 
-/// The shard from which a term sets out: the one that ops follow, unless the
-/// term is there as wanted, or only another one still pends as the target does.
+/// The shard from which a term sets out. It is the one that ops follow, unless the term is there as
+/// wanted, or only another one still pends as the target does.
 const LocalShard &Localizer::source(Value term, const Sharding &target) const {
   if (const LocalShard *ready = find(term, target))
     return *ready;

@@ -32,15 +32,15 @@ public:
       : module(module), problem(problem), plan(plan), ownStages(ownStages),
         context(module.getContext()), meshName(FlatSymbolRefAttr::get(context, "mesh")),
         zigzag(plan::liesInZigzag(problem, plan::ProblemFacts(problem), plan)) {
-    for (const auto &[id, layout] : plan.arguments) {
+    for (const auto &[id, sharding] : plan.arguments) {
       const plan::Value &value = problem.values[id];
-      TensorSharding complete = layout;
+      TensorSharding complete = sharding;
       complete.partial.clear();
       if (zigzag)
         complete = plan::asLoaded(value, std::move(complete), plan.mesh);
       // There is one target, whatever it is called.
       arguments[value.kind][value.kind == ValueKind::Target ? "" : value.name] = {
-          layout.dims.size(), dist::toAttr(context, meshName, complete, plan.mesh)};
+          sharding.dims.size(), dist::toAttr(context, meshName, complete, plan.mesh)};
     }
   }
   LogicalResult run();
@@ -174,7 +174,7 @@ dist::OpShardingAttr Applier::choiceOf(size_t op) {
   return known.back().second;
 }
 
-/// The layout of what has this role, in whichever function: gradients, masters
+/// The sharding of what has this role, in whichever function: gradients, masters
 /// and state are laid out as their parameter. Gradients may be pending on top;
 /// that is found where they are computed.
 dist::ShardingAttr Applier::shardingOf(RoleAttr role, Type type) const {

@@ -8,11 +8,11 @@
 namespace dtc::planbridge {
 
 /// How many all-reduces `op` makes inside where the rounds factor `factor` of `rule` is split, each
-/// of one value for each row: as many as its decomposition has reductions over that factor. A
-/// softmax of x[b,v] over v makes two, the largest and the sum of each row b.
+/// of one value for each row. These are as many as its decomposition has reductions over that
+/// factor. A softmax of x[b,v] over v makes two, the largest and the sum of each row b.
 ///
-/// None where values of rows aren't all that is reduced (attention reduces products with the
-/// values), or where the op has no decomposition whose rules tell.
+/// There is no answer where values of rows aren't all that is reduced (attention reduces products
+/// with the values). Nor is there where the op has no decomposition whose rules tell.
 std::optional<int> roundsOver(mlir::Operation *op, const sharding::ShardingRule &rule,
                               sharding::FactorId factor);
 

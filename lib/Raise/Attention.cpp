@@ -127,10 +127,10 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
       Scores scores;
       if (!scores.match(softmax.getInput()))
         return failure();
-      auto layout = layoutOf(op, left, scores.contract, softmax.getDim());
-      if (!layout || llvm::any_of(scores.terms, dependsOnParameter))
+      auto roles = rolesOf(op, left, scores.contract, softmax.getDim());
+      if (!roles || llvm::any_of(scores.terms, dependsOnParameter))
         return failure();
-      rewrite(op, scores, *layout, rewriter);
+      rewrite(op, scores, *roles, rewriter);
       return success();
     }
     return failure();
@@ -151,40 +151,40 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
     return perm;
   }
 
-  static std::optional<IndexRoles> layoutOf(graph::ContractOp out, bool probsAreLhs,
-                                            graph::ContractOp scores, int64_t keyPosition) {
-    IndexRoles layout;
-    layout.probsAreLhs = probsAreLhs;
-    layout.key = keyPosition;
+  static std::optional<IndexRoles> rolesOf(graph::ContractOp out, bool probsAreLhs,
+                                           graph::ContractOp scores, int64_t keyPosition) {
+    IndexRoles roles;
+    roles.probsAreLhs = probsAreLhs;
+    roles.key = keyPosition;
     auto dims = scores.getResultIndices();
-    layout.keyIsLhs = llvm::is_contained(scores.getLhsIndices(), dims[keyPosition]);
-    auto qIndices = layout.keyIsLhs ? scores.getRhsIndices() : scores.getLhsIndices();
-    auto kIndices = layout.keyIsLhs ? scores.getLhsIndices() : scores.getRhsIndices();
+    roles.keyIsLhs = llvm::is_contained(scores.getLhsIndices(), dims[keyPosition]);
+    auto qIndices = roles.keyIsLhs ? scores.getRhsIndices() : scores.getLhsIndices();
+    auto kIndices = roles.keyIsLhs ? scores.getLhsIndices() : scores.getRhsIndices();
     for (size_t i = 0; i < dims.size(); ++i) {
       const bool inQ = llvm::is_contained(qIndices, dims[i]);
       const bool inK = llvm::is_contained(kIndices, dims[i]);
       if (inQ && inK)
-        layout.batch.push_back(i);
-      else if (inQ && layout.query < 0)
-        layout.query = i;
+        roles.batch.push_back(i);
+      else if (inQ && roles.query < 0)
+        roles.query = i;
       else if (!inK || int64_t(i) != keyPosition)
         return std::nullopt;
     }
-    if (layout.query < 0 || layout.batch.empty() || layout.batch.size() > 2)
+    if (roles.query < 0 || roles.batch.empty() || roles.batch.size() > 2)
       return std::nullopt;
     auto pIndices = probsAreLhs ? out.getLhsIndices() : out.getRhsIndices();
     auto vIndices = probsAreLhs ? out.getRhsIndices() : out.getLhsIndices();
     Shape q, k, v, r; // batch, position, feature
-    for (int64_t position : layout.batch) {
+    for (int64_t position : roles.batch) {
       q.push_back(dims[position]);
       k.push_back(dims[position]);
       v.push_back(pIndices[position]);
       r.push_back(pIndices[position]);
     }
-    q.push_back(dims[layout.query]);
+    q.push_back(dims[roles.query]);
     k.push_back(dims[keyPosition]);
     v.push_back(pIndices[keyPosition]);
-    r.push_back(pIndices[layout.query]);
+    r.push_back(pIndices[roles.query]);
     auto appendFeature = [](Shape &known, ArrayRef<int64_t> indices) {
       for (int64_t index : indices)
         if (!llvm::is_contained(known, index))
@@ -194,17 +194,17 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
     appendFeature(v, vIndices);
     k.push_back(q.back());
     r.push_back(v.back());
-    const size_t rank = layout.batch.size() + 2;
+    const size_t rank = roles.batch.size() + 2;
     auto qPerm = permutation(qIndices, q), kPerm = permutation(kIndices, k),
          vPerm = permutation(vIndices, v), rPerm = permutation(out.getResultIndices(), r);
     if (q.size() != rank || v.size() != rank || !qPerm || !kPerm || !vPerm || !rPerm ||
         pIndices.size() != rank)
       return std::nullopt;
-    layout.q = *qPerm;
-    layout.k = *kPerm;
-    layout.v = *vPerm;
-    layout.result = *rPerm;
-    return layout;
+    roles.q = *qPerm;
+    roles.k = *kPerm;
+    roles.v = *vPerm;
+    roles.result = *rPerm;
+    return roles;
   }
 
   /// [batch..., position, feature] as [b, position, heads, feature].
@@ -216,7 +216,7 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
     return reshape(emit, value, {shape[0], shape[1], 1, shape[2]});
   }
 
-  static Value biasOf(Emitter &emit, const Scores &scores, const IndexRoles &layout) {
+  static Value biasOf(Emitter &emit, const Scores &scores, const IndexRoles &roles) {
     Value bias;
     auto add = [&](Value term) {
       bias = bias ? arith::AddFOp::create(emit, bias, term).getResult() : term;
@@ -233,25 +233,25 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
     }
     if (!bias)
       return {};
-    Shape perm = layout.batch;
-    perm.append({layout.query, layout.key});
+    Shape perm = roles.batch;
+    perm.append({roles.query, roles.key});
     bias = transpose(emit, bias, perm);
     auto shape = graph::shapeOf(bias);
     return shape.size() == 4 ? bias : reshape(emit, bias, {shape[0], 1, shape[1], shape[2]});
   }
 
-  static void rewrite(graph::ContractOp op, const Scores &scores, const IndexRoles &layout,
+  static void rewrite(graph::ContractOp op, const Scores &scores, const IndexRoles &roles,
                       PatternRewriter &rewriter) {
     Emitter emit(op.getLoc(), rewriter);
     graph::ContractOp contract = scores.contract;
-    Value query = layout.keyIsLhs ? contract.getRhs() : contract.getLhs();
-    Value key = layout.keyIsLhs ? contract.getLhs() : contract.getRhs();
-    Value value = layout.probsAreLhs ? op.getRhs() : op.getLhs();
+    Value query = roles.keyIsLhs ? contract.getRhs() : contract.getLhs();
+    Value key = roles.keyIsLhs ? contract.getLhs() : contract.getRhs();
+    Value value = roles.probsAreLhs ? op.getRhs() : op.getLhs();
     const double scale = scores.scale * scaleOf(query) * scaleOf(key);
-    query = byPosition(emit, withoutScale(emit, query), layout.q);
-    key = byPosition(emit, withoutScale(emit, key), layout.k);
-    value = byPosition(emit, value, layout.v);
-    Value bias = biasOf(emit, scores, layout);
+    query = byPosition(emit, withoutScale(emit, query), roles.q);
+    key = byPosition(emit, withoutScale(emit, key), roles.k);
+    value = byPosition(emit, value, roles.v);
+    Value bias = biasOf(emit, scores, roles);
     auto q = graph::shapeOf(query), v = graph::shapeOf(value);
     Type statistic = elementOf(query).isF64() ? emit.getF64Type() : emit.getF32Type();
     auto attention = graph::AttentionOp::create(
@@ -259,12 +259,11 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
         RankedTensorType::get({q[0], q[2], q[1]}, statistic), query, key, value, bias,
         emit.getF64FloatAttr(scale), UnitAttr());
     Value result = attention.getResult();
-    const bool heads = layout.result.size() == 4;
+    const bool heads = roles.result.size() == 4;
     if (!heads)
       result = reshape(emit, result, {q[0], q[1], v[3]});
-    Shape order = heads ? Shape{layout.result[0], layout.result[2], layout.result[1],
-                                layout.result[3]}
-                        : layout.result;
+    Shape order = heads ? Shape{roles.result[0], roles.result[2], roles.result[1], roles.result[3]}
+                        : roles.result;
     Shape perm(order.size()); // result dimension order[i] is dimension i of `result`
     for (size_t i = 0; i < order.size(); ++i)
       perm[order[i]] = i;
@@ -297,9 +296,9 @@ static bool hidesNothing(Value bias) {
   });
 }
 
-/// A bias that is the causal mask, or a sum with it as a term, becomes the attribute. Of
-/// ALiBi's sum the slopes stay. Where the rest may hide keys, as padding does, a row could be
-/// left without any, of which the file's mask says something else than the attribute.
+/// A bias that is the causal mask, or a sum with it as a term, becomes the attribute. Of ALiBi's
+/// sum the slopes stay. Where the rest may hide keys, as padding does, a row could be left without
+/// any. The file's mask says something else of it than the attribute.
 struct FoldCausalBias : OpRewritePattern<graph::AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::AttentionOp op,

@@ -1,12 +1,12 @@
 // Rows of mixtures get slots before they are planned.
 //
 // What dispatch and combine enclose (Experts.cpp) is computed row by row, of [sample, row, ...].
-// Here the same is built of [sample, part, slot, ...] or, where each rank has a section of the
-// rows, of [sample, section, part, slot, ...]. One part needs no slots: sections are a reshape
+// Here the same is built of [sample, part, slot, ...]. Where each rank has a section of the rows it
+// is built of [sample, section, part, slot, ...]. One part needs no slots: sections are a reshape
 // then.
 //
 // Where experts have a capacity, each is a part. A slot that has no row holds zeros there, and
-// takes part in the products: what it makes is read by nobody, and its gradient is zero.
+// takes part in the products. What it makes is read by nobody, and its gradient is zero.
 #include "Reshapes.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Dialect/Graph/StepOps.h"

@@ -12,10 +12,10 @@ void addActivationPatterns(mlir::RewritePatternSet &patterns);
 /// Mixtures whose tokens look up the weights of their experts become grouped products.
 void addExpertPatterns(mlir::RewritePatternSet &patterns);
 
-/// Whether a term [..., s, t] of attention scores is 0 where key t is not after
-/// query s (t <= s + keys - queries) and hides all other keys. True only when
-/// that is proven for every element: by evaluation where the term has at most
-/// 2^18 distinct elements, else from its expression. Every query must see a key.
+/// Whether a term [..., s, t] of attention scores hides exactly the keys after the query. It is 0
+/// where key t is not after query s (t <= s + keys - queries) and hides all other keys. True only
+/// when that is proven for every element: by evaluation where the term has at most 2^18 distinct
+/// elements, else from its expression. Every query must see a key.
 bool isCausalMask(mlir::Value term, int64_t queryDim, int64_t keyDim);
 
 /// Whether a constant number hides a key when added to its score.

@@ -7,8 +7,8 @@
 
 namespace dtc::raise {
 
-/// Leaves out minima and maxima with a number at the end of f16's range, from a function that was
-/// in f16, and what is computed for them alone.
+/// For a function that was in f16. Leaves out minima and maxima with a number at the end of f16's
+/// range, and what is computed for them alone.
 void dropOverflowGuards(mlir::func::FuncOp func);
 
 } // namespace dtc::raise

@@ -1,7 +1,7 @@
 // Reshapes that merge dimensions (collapse) or split them (expand).
 //
-// A collapse [8,32,64] -> [256,64] has one run of source dimensions for each
-// result dimension, here [0,1] and [2]; an expand is the same read backwards.
+// A collapse [8,32,64] -> [256,64] has one run of source dimensions for each result dimension, here
+// [0,1] and [2]. An expand is the same read backwards.
 #pragma once
 
 #include "dtc/Raise/Emit.h"
@@ -31,8 +31,8 @@ struct Split {
 /// Nothing when the reshape splits no dimension into larger ones, or merges some.
 std::optional<Split> splitOf(graph::ReshapeOp op);
 
-/// Replaces `expand`, a reshape of a result of another op, by `wide` (that result
-/// with its dimensions split), and other uses of that result by `wide` under the old shape.
+/// Replaces `expand`, a reshape of a result of another op, by `wide`, which is that result with its
+/// dimensions split. Other uses of that result are replaced by `wide` under the old shape.
 void replaceExpanded(mlir::PatternRewriter &rewriter, graph::ReshapeOp expand, mlir::Value wide);
 
 /// expand(op(x)) becomes op(expand(x)): the part that is the same for all kinds of op.

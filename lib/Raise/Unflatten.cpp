@@ -23,8 +23,8 @@ struct Unflatten : impl::UnflattenBase<Unflatten> {
     addChunkPatterns(patterns);
     GreedyRewriteConfig config;
     config.enableFolding();
-    // Moving ops past each other takes as many rounds as the graph is deep; what
-    // is left when they are used up is as correct as what was there before.
+    // Moving ops past each other takes as many rounds as the graph is deep. What is left when they
+    // are used up is as correct as what was there before.
     config.setMaxIterations(64);
     (void)applyPatternsGreedily(getOperation(), std::move(patterns), config);
   }

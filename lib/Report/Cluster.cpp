@@ -24,7 +24,7 @@ std::vector<DeviceRole> rolesOf(const Plan &plan, int64_t devices) {
 }
 
 const sharding::Mesh &meshOf(const Plan &plan, const DeviceRole &role) {
-  return layoutOf(plan, groupOf(plan.degrees, std::max<int64_t>(0, role.pipelineRank))).mesh;
+  return shardingOf(plan, groupOf(plan.degrees, std::max<int64_t>(0, role.pipelineRank))).mesh;
 }
 
 /// Devices of each node, as ids are counted: one group of nodes after the other.
@@ -104,7 +104,7 @@ std::vector<DegreeLink> linksOf(const Cluster &cluster, const Plan &plan) {
     int64_t rank = firsts[part];
     int64_t end = part + 1 < firsts.size() ? firsts[part + 1] : plan.degrees.pp;
     const std::string ranks = firsts.size() > 1 ? ranksText(rank, end - 1) : "";
-    const sharding::Mesh &mesh = layoutOf(plan, groupOf(plan.degrees, rank)).mesh;
+    const sharding::Mesh &mesh = shardingOf(plan, groupOf(plan.degrees, rank)).mesh;
     for (const char *degree : {"tp", "cp", "ep", "dp"}) {
       sharding::AxisList axes = mesh.ofDegree(degree);
       if (mesh.size(axes) < 2)

@@ -31,8 +31,8 @@ void stackedBar(Html &html, const std::string &id, const std::string &title,
 /// A small bar in a table cell.
 void smallBar(Html &html, double value, double whole, const std::string &classes);
 
-/// Round values from 0 up to `top`, at most `most` and at least two: multiples of
-/// 1, 2 or 5 times a power of ten, or powers of two for bytes.
+/// Round values from 0 up to `top`, at most `most` and at least two. They are multiples of 1, 2 or
+/// 5 times a power of ten, or powers of two for bytes.
 std::vector<double> ticks(double top, int most, bool binary);
 
 /// Where an axis goes through: pixels of values.

@@ -178,7 +178,7 @@ static const char *kindText(OpKind kind) {
   case OpKind::Elementwise:
     return "elementwise";
   case OpKind::View:
-  case OpKind::Layout:
+  case OpKind::Reindex:
     return "rearrangement";
   case OpKind::GradientSum:
   case OpKind::Other:
@@ -192,49 +192,49 @@ namespace {
 /// What a layer's ops make, and what is communicated between them.
 class LayerWriter {
 public:
-  LayerWriter(Html &html, const plan::ModelSharding &layout, const plan::Problem &problem,
+  LayerWriter(Html &html, const plan::ModelSharding &sharding, const plan::Problem &problem,
               const ProblemFacts &facts)
-      : html(html), layout(layout), problem(problem), facts(facts), mesh(layout.mesh) {}
+      : html(html), sharding(sharding), problem(problem), facts(facts), mesh(sharding.mesh) {}
   void write(plan::OpId first, plan::OpId last);
 
 private:
-  TensorSharding layoutOf(plan::ValueId value) const;
+  TensorSharding shardingOf(plan::ValueId value) const;
   void before(plan::OpId id);
   void inside(plan::OpId id);
   void exchange(const char *kind, const AxisList &axes, const std::string &rest);
   void row(plan::OpId id);
 
   Html &html;
-  const plan::ModelSharding &layout;
+  const plan::ModelSharding &sharding;
   const plan::Problem &problem;
   const ProblemFacts &facts;
   const Mesh &mesh;
-  /// Values in layouts that an earlier op asked for: they are made once.
+  /// Values in shardings that an earlier op asked for: they are made once.
   std::vector<std::pair<plan::ValueId, TensorSharding>> made;
 };
 
 } // namespace
 
-TensorSharding LayerWriter::layoutOf(plan::ValueId value) const {
+TensorSharding LayerWriter::shardingOf(plan::ValueId value) const {
   plan::OpId producer = facts.producer[value];
   if (producer < 0) {
-    auto known = layout.arguments.find(value);
-    return known != layout.arguments.end()
+    auto known = sharding.arguments.find(value);
+    return known != sharding.arguments.end()
                ? known->second
                : TensorSharding::replicated(problem.values[value].shape.size());
   }
   const Op &op = problem.ops[producer];
   size_t index = std::find(op.results.begin(), op.results.end(), value) - op.results.begin();
-  return sharding::resultSharding(op.rule, layout.ops[producer], index);
+  return sharding::resultSharding(op.rule, sharding.ops[producer], index);
 }
 
-/// Collectives that bring an op's operands into the layouts that it needs.
+/// Collectives that bring an op's operands into the shardings that it needs.
 void LayerWriter::before(plan::OpId id) {
   const Op &op = problem.ops[id];
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Value &value = problem.values[op.operands[i]];
-    TensorSharding from = layoutOf(op.operands[i]);
-    std::pair wanted(op.operands[i], sharding::operandSharding(op.rule, layout.ops[id], i));
+    TensorSharding from = shardingOf(op.operands[i]);
+    std::pair wanted(op.operands[i], sharding::operandSharding(op.rule, sharding.ops[id], i));
     if (std::find(made.begin(), made.end(), wanted) != made.end())
       continue;
     auto steps = sharding::reshard(from, wanted.second, mesh);
@@ -255,7 +255,7 @@ void LayerWriter::before(plan::OpId id) {
 void LayerWriter::inside(plan::OpId id) {
   const Op &op = problem.ops[id];
   for (const plan::Round &round : op.rounds) {
-    const AxisList &axes = layout.ops[id].factors[round.factor];
+    const AxisList &axes = sharding.ops[id].factors[round.factor];
     if (mesh.size(axes) > 1)
       exchange("all_reduce", axes, " inside");
   }
@@ -277,11 +277,11 @@ void LayerWriter::row(plan::OpId id) {
   if (!op.location.empty())
     html.name(op.location);
   html.close().open("td");
-  writeShape(html, problem.values[op.results.front()].shape, layoutOf(op.results.front()), mesh);
+  writeShape(html, problem.values[op.results.front()].shape, shardingOf(op.results.front()), mesh);
   html.close();
   const Value &result = problem.values[op.results.front()];
   html.element("td", {{"class", "number"}},
-               formatBytes(storedBytes(result, layoutOf(op.results.front()), mesh, {})));
+               formatBytes(storedBytes(result, shardingOf(op.results.front()), mesh, {})));
   html.close();
 }
 
@@ -302,7 +302,7 @@ void LayerWriter::write(plan::OpId first, plan::OpId last) {
     }
     before(id);
     inside(id);
-    if (op.kind != OpKind::View && op.kind != OpKind::Layout) {
+    if (op.kind != OpKind::View && op.kind != OpKind::Reindex) {
       row(id);
       ++shown;
     }
@@ -329,10 +329,10 @@ void writeLayer(Html &html, const Page &page) {
     return;
   const plan::Block &block = blocks[blocks.size() / 2];
   size_t group = groupAt(page.plan(), block.first);
-  const plan::ModelSharding &layout = plan::layoutOf(page.plan(), group);
+  const plan::ModelSharding &sharding = plan::shardingOf(page.plan(), group);
   const std::string where =
       page.degrees().groups.empty() ? "" : " on " + groupRanksText(page.degrees(), group);
-  if (layout.ops.size() != problem.ops.size())
+  if (sharding.ops.size() != problem.ops.size())
     return;
   openSection(
       html, "layer", "Inside a layer",
@@ -340,7 +340,7 @@ void writeLayer(Html &html, const Page &page) {
           " computes" + where + " in the forward pass, in order, for one microbatch of all "
           "data-parallel ranks, and where its devices exchange data (coloured lines): before such "
           "a line every device works on its own.");
-  LayerWriter(html, layout, problem, facts).write(block.first, block.last);
+  LayerWriter(html, sharding, problem, facts).write(block.first, block.last);
   html.close();
 }
 

@@ -9,7 +9,7 @@ namespace dtc::report {
 std::vector<double> highestPerColumn(const std::vector<simulate::MemoryPoint> &points,
                                      double seconds, size_t columns);
 
-/// Ranks worth a curve, ascending: all where they are few, otherwise the first, the
+/// Ranks worth a curve, ascending. All are where they are few. Otherwise these are the first, the
 /// last, the one with the highest peak and others at equal distances.
 std::vector<int32_t> chooseRanks(const std::vector<double> &peaks, size_t most);
 

@@ -64,13 +64,13 @@ static std::set<plan::ValueId> wholeWeights(const PlanFacts &facts, const plan::
   std::set<plan::ValueId> whole;
   for (const plan::Op &op : facts.problem.ops)
     for (plan::ValueId value : op.operands) {
-      auto layout = plan.arguments.find(value);
+      auto found = plan.arguments.find(value);
       bool isWeight = op.kind == plan::OpKind::Contraction && !op.backward &&
                       facts.problem.values[value].kind == plan::ValueKind::Parameter;
-      if (!isWeight || axes.empty() || layout == plan.arguments.end())
+      if (!isWeight || axes.empty() || found == plan.arguments.end())
         continue;
       bool isSplit = false;
-      for (const sharding::AxisList &dim : layout->second.dims)
+      for (const sharding::AxisList &dim : found->second.dims)
         for (sharding::AxisId axis : dim)
           isSplit |= std::find(axes.begin(), axes.end(), axis) != axes.end();
       if (!isSplit)
@@ -93,12 +93,12 @@ static void printParameters(std::ostream &out, const PlanFacts &facts,
   const std::set<plan::ValueId> whole = wholeWeights(facts, plan);
   for (int64_t value = 0; value < facts.problem.arguments; ++value) {
     const plan::Value &argument = facts.problem.values[value];
-    auto layout = plan.arguments.find(value);
+    auto found = plan.arguments.find(value);
     bool named =
         argument.kind == plan::ValueKind::Parameter || argument.kind == plan::ValueKind::Buffer;
-    if (!named || layout == plan.arguments.end())
+    if (!named || found == plan.arguments.end())
       continue;
-    std::string shape = plan::shapeText(argument.shape), sharding = layout->second.str(plan.mesh);
+    std::string shape = plan::shapeText(argument.shape), sharding = found->second.str(plan.mesh);
     if (!argument.trainable)
       sharding += "  not trained";
     if (whole.contains(value))

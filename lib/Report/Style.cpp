@@ -2,8 +2,8 @@
 
 namespace dtc::report {
 
-// Text on coloured cells keeps a contrast of at least 4.5: fills lie between 0.88 and
-// 0.72 in lightness under dark text, between 0.38 and 0.51 under light text.
+// Text on coloured cells keeps a contrast of at least 4.5. Fills lie between 0.88 and 0.72 in
+// lightness under dark text, between 0.38 and 0.51 under light text.
 static constexpr const char *kSheet = R"css(
 :root{--page:#fcfcfa;--ink:#1d2125;--soft:#565d66;--line:#d8dbdf;--panel:#fff;--empty:#eceef0;
 --accent:#20639b;--warn:#8f2115;--warnback:#fdecea;--mark:#fff6d6;--l0:.9;--ls:-.026;--c:.085;

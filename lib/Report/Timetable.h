@@ -1,8 +1,8 @@
 // The pipeline timetable: what every rank computes when, as a drawing.
 //
-// A short step is drawn call by call. A long one is drawn twice: the whole as
-// columns that say which share of a moment goes into what, and its beginning and
-// its end call by call. Sizes are bounded whatever the schedule.
+// A short step is drawn call by call. A long one is drawn twice. The whole is drawn as columns that
+// say which share of a moment goes into what. Its beginning and its end are drawn call by call.
+// Sizes are bounded whatever the schedule.
 #pragma once
 
 #include "Html.h"

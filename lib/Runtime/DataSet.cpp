@@ -65,8 +65,8 @@ std::optional<int64_t> vocabularyOf(const Manifest &manifest) {
   return vocabulary;
 }
 
-/// True of int32 or int64 tokens that are read as integers of half the size or less: every second
-/// one is 0, and not all are.
+/// True of int32 or int64 tokens that are read as integers of half the size or less. Every second
+/// one is then 0, and not all are.
 bool looksWider(std::span<const char> bytes, DType dtype) {
   constexpr size_t kFewest = 32, kMost = 1 << 16;
   size_t size = static_cast<size_t>(sizeOf(dtype)), count = std::min(bytes.size() / size, kMost);

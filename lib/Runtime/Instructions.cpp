@@ -23,7 +23,7 @@ const char *nameOf(fbs::CollectiveKind kind) {
 }
 namespace {
 
-TensorLayout layoutOf(const fbs::Tensor &tensor) {
+StridedTensor stridedTensor(const fbs::Tensor &tensor) {
   return {tensor.dtype(), dimsOf(tensor.shape()), dimsOf(tensor.strides())};
 }
 
@@ -64,8 +64,8 @@ public:
       if (ref)
         result.refs.push_back(*ref);
     addScratch(op.scratch(), op.scratch_bytes());
-    result.operation = MatmulSpec{{layoutOf(*op.a()), layoutOf(*op.b()), layoutOf(*op.c()),
-                                   op.epilogue(), op.matrix() != nullptr},
+    result.operation = MatmulSpec{{stridedTensor(*op.a()), stridedTensor(*op.b()),
+                                   stridedTensor(*op.c()), op.epilogue(), op.matrix() != nullptr},
                                   op.scratch() ? op.scratch_bytes() : 0};
   }
 
@@ -73,9 +73,9 @@ public:
     addTensors({op.input(), op.weight(), op.output()});
     addScratch(op.scratch(), op.scratch_bytes());
     ConvCall call{op.kind(),
-                  layoutOf(*op.input()),
-                  layoutOf(*op.weight()),
-                  layoutOf(*op.output()),
+                  stridedTensor(*op.input()),
+                  stridedTensor(*op.weight()),
+                  stridedTensor(*op.output()),
                   dimsOf(op.strides()),
                   dimsOf(op.pad_low()),
                   dimsOf(op.pad_high()),
@@ -88,7 +88,7 @@ public:
     AttentionCall call{op.kind(), {}, op.scale(), op.causal()};
     for (const fbs::Tensor *tensor : *op.tensors()) {
       result.refs.push_back(*tensor->ref());
-      call.tensors.push_back(layoutOf(*tensor));
+      call.tensors.push_back(stridedTensor(*tensor));
     }
     addScratch(op.scratch(), op.scratch_bytes());
     result.operation = AttentionSpec{std::move(call), op.scratch() ? op.scratch_bytes() : 0};

@@ -42,8 +42,8 @@ Result<MappedFile> MappedFile::open(const std::string &path) {
   return MappedFile(std::move(*file));
 }
 
-/// Whoever looks for other writers holds the folder's lock until it can be seen itself: of two that
-/// begin at once the first one is let in. A file system without locks lets both in.
+/// Whoever looks for other writers holds the folder's lock until it can be seen itself. So of two
+/// that begin at once the first one is let in. A file system without locks lets both in.
 Status OutputFile::open(Writers writers) {
   const FolderLock lock(writers == Writers::One ? folderOf(path) : "");
   removeAbandonedPartials(path);

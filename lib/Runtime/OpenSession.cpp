@@ -68,7 +68,7 @@ Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &man
     const ProgramView &program = programs[manifest.roleOf(rank).first];
     uint64_t ofDevice = manifest.isForGpu() ? 0 : program->arena_bytes();
     needed += ofDevice + program->host_arena_bytes();
-    needed += checkpoints ? checkpoints->layout.bytesOf(rank) : 0;
+    needed += checkpoints ? checkpoints->files.bytesOf(rank) : 0;
   }
   uint64_t there = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                    static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));

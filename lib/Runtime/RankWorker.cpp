@@ -206,10 +206,10 @@ Status RankWorker::createPipeline() {
 Status RankWorker::createCheckpointWriter() {
   const RunCheckpoints &checkpoints = *session.checkpoints;
   std::vector<Address> sources;
-  for (const OwnedPart &owned : checkpoints.layout.ranks[communicator.rank()].parts)
+  for (const OwnedPart &owned : checkpoints.files.ranks[communicator.rank()].parts)
     sources.push_back(at(*owned.binding) + owned.part.at * sizeOf(dtypeOf(owned.binding->dtype())));
   auto made = CheckpointWriter::create(
-      {checkpoints.layout, checkpoints.folder, checkpoints.cpus, checkpoints.keep}, communicator,
+      {checkpoints.files, checkpoints.folder, checkpoints.cpus, checkpoints.keep}, communicator,
       *device, std::move(sources));
   if (!made)
     return made.status();

@@ -246,8 +246,8 @@ private:
     });
   }
 
-  /// Moves the rank's part from the start of the target to its place in it,
-  /// last rows first: a row's place is never before where it lies.
+  /// Moves the rank's part from the start of the target to its place in it, last rows first. A
+  /// row's place is never before where it lies.
   void spreadOwnPart(const Transfer &buffer, DType dtype, const Dims &whole, int dim,
                      int position) {
     int64_t row = sizeOf(dtype), rows = 1;

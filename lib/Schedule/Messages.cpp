@@ -42,8 +42,8 @@ private:
   std::vector<double> freeAt;
 };
 
-/// Carries a step out in time: calls in the order in which they begin, each message
-/// before the first call that begins once it can be sent.
+/// Carries a step out in time. Calls come in the order in which they begin, each message before the
+/// first call that begins once it can be sent.
 class Orderer {
 public:
   Orderer(const Schedule &schedule, const StepTimes &times);

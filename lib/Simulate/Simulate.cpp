@@ -380,8 +380,8 @@ void Simulator::finishCompute(int32_t rank) {
   proceed(rank);
 }
 
-/// A message lies in an outbox of the chunk that makes it until it is sent, and in an inbox of the
-/// chunk that needs it until that call is over. Programs have as many as even times ask for.
+/// A message lies in an outbox of the chunk that makes it until it is sent. It lies in an inbox of
+/// the chunk that needs it until that call is over. Programs have as many as even times ask for.
 void Simulator::placeMemory() {
   schedule::Communication made =
       schedule::communicationOf(schedule, schedule::evenTimes(schedule.shape));

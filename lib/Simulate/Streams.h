@@ -1,6 +1,6 @@
 // What runs at a time, and how fast: the streams and ports of all ranks.
 //
-// Everything that runs has some seconds of work left and a rate at which they pass; the rate
+// Everything that runs has some seconds of work left and a rate at which they pass. The rate
 // changes whenever something starts or stops beside it. What may have changed at a moment is
 // collected and looked at once, before time goes on. Each change puts a new end into the queue, and
 // an end whose version is old is skipped.

@@ -82,8 +82,8 @@ int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 /// A moment in whole nanoseconds, which is what Perfetto cuts times down to.
 double timestamp(double seconds) { return double(nanoseconds(seconds)) / 1e3; }
 
-/// A nanosecond short, so that however a reader rounds, a slice is over when the
-/// next one of its thread begins; Perfetto drops slices that overlap.
+/// A nanosecond short, so that however a reader rounds, a slice is over when the next one of its
+/// thread begins. Perfetto drops slices that overlap.
 double duration(const Event &event) {
   int64_t length = nanoseconds(event.end) - nanoseconds(event.begin);
   return double(std::max<int64_t>(length - 1, 0)) / 1e3;

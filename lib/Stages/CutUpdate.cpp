@@ -141,7 +141,7 @@ private:
                                  /*axes=*/nullptr, apart);
     if (!apart)
       return sum;
-    // Whole on all ranks: layouts on other meshes differ.
+    // Whole on all ranks: shardings on other meshes differ.
     sharding::ShardingRule rule = sum.buildShardingRule(UnitFactors::Omitted);
     sharding::OpSharding whole;
     whole.factors.resize(rule.factors.size());

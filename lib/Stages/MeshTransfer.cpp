@@ -57,7 +57,7 @@ public:
 
 private:
   Index offsetOf(const TransferEnd &end, size_t position) const {
-    return end.layout.localOffset(shape, end.mesh, static_cast<int64_t>(position));
+    return end.sharding.localOffset(shape, end.mesh, static_cast<int64_t>(position));
   }
 
   /// Where a piece of a shard begins in the whole.
@@ -77,8 +77,8 @@ private:
   }
 
   bool findPieces() {
-    Index sent = from.layout.localShape(shape, from.mesh);
-    Index received = to.layout.localShape(shape, to.mesh);
+    Index sent = from.sharding.localShape(shape, from.mesh);
+    Index received = to.sharding.localShape(shape, to.mesh);
     for (auto [a, b] : llvm::zip_equal(sent, received)) {
       piece.push_back(std::max<int64_t>(1, std::gcd(a, b)));
       result.sent.push_back(a / piece.back());

@@ -25,7 +25,7 @@ namespace dtc::stages {
 
 /// A value on one mesh: where it is sent from, or wanted.
 struct TransferEnd {
-  sharding::TensorSharding layout; ///< nothing pending
+  sharding::TensorSharding sharding; ///< nothing pending
   const sharding::Mesh &mesh;
   llvm::ArrayRef<int64_t> ranks; ///< world ranks, by position on the mesh
 };

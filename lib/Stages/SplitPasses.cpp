@@ -46,9 +46,9 @@ public:
   }
 
 private:
-  /// Ops that keep something inside for their backward pass (attention its scores) are taken apart
-  /// together with it: what both compute becomes one value, which is kept. A library that computes
-  /// both whole keeps nothing inside.
+  /// Some ops keep something inside for their backward pass (attention its scores). They are taken
+  /// apart together with it: what both compute becomes one value, which is kept. A library that
+  /// computes both whole keeps nothing inside.
   LogicalResult takeApartShared(const target::Target &target) {
     SmallVector<DecomposableOpInterface> shared;
     DenseSet<int64_t> keeps;

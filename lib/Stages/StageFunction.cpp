@@ -110,8 +110,8 @@ private:
                                               Value value) {
     const int from = pass == Passes::Forward ? to - 1 : to + 1;
     const RoleKind kind = step.rankOf(from) == step.rankOf(to) ? RoleKind::Kept : end;
-    FailureOr<dist::ShardingAttr> layout = step.layoutOf(value);
-    if (failed(layout))
+    FailureOr<dist::ShardingAttr> sharding = step.crossingSharding(value);
+    if (failed(sharding))
       return failure();
     // Each stage gets two messages: of activations and of gradients.
     StringRef what = pass == Passes::Forward ? "activation " : "gradient ";
@@ -122,7 +122,7 @@ private:
                       RoleAttr::get(context, kind, name, std::nullopt, std::nullopt));
     if (step.trains()) // the function will be split into passes
       attributes.append(GraphDialect::kRuns, RunsAttr::get(context, Cadence::Microbatch, pass, 0));
-    attributes.append(dist::DistDialect::kSharding, *layout);
+    attributes.append(dist::DistDialect::kSharding, *sharding);
     if (whole.meshOfStage[from] != whole.meshOfStage[to] &&
         failed(addTransfer(from, to, n, end, attributes)))
       return failure();

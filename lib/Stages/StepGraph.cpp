@@ -228,18 +228,18 @@ FailureOr<sharding::TensorSharding> StepGraph::shardingOf(Value value) const {
       planned ? dist::toOpSharding(planned, mesh) : std::nullopt;
   if (!ruled || !choice)
     return op->emitOpError("makes what another stage needs, in a layout that isn't planned");
-  sharding::TensorSharding layout = sharding::resultSharding(
+  sharding::TensorSharding sharding = sharding::resultSharding(
       ruled.getShardingRule(), *choice, cast<OpResult>(value).getResultNumber());
-  layout.partial.clear();
-  return layout;
+  sharding.partial.clear();
+  return sharding;
 }
 
-FailureOr<dist::ShardingAttr> StepGraph::layoutOf(Value value) const {
-  FailureOr<sharding::TensorSharding> layout = shardingOf(value);
-  if (failed(layout))
+FailureOr<dist::ShardingAttr> StepGraph::crossingSharding(Value value) const {
+  FailureOr<sharding::TensorSharding> sharding = shardingOf(value);
+  if (failed(sharding))
     return failure();
   return dist::toAttr(value.getContext(), FlatSymbolRefAttr::get(getMesh().getSymNameAttr()),
-                      *layout, mesh);
+                      *sharding, mesh);
 }
 
 } // namespace dtc::stages

@@ -42,12 +42,12 @@ public:
 
   /// Ops of the stage in order, with those without a stage that it needs.
   llvm::SmallVector<mlir::Operation *> opsOf(int stage) const;
-  /// Values that come to a stage from the one before it, and gradients from the one after it,
-  /// in the order in which messages have them.
+  /// Values that come to a stage from the one before it, and gradients from the one after it. They
+  /// stand in the order in which messages have them.
   llvm::ArrayRef<mlir::Value> activationsTo(int stage) const { return activations[stage]; }
   llvm::ArrayRef<mlir::Value> gradientsTo(int stage) const { return gradients[stage]; }
-  /// The layout in which a value crosses: that in which it is made, complete.
-  mlir::FailureOr<dist::ShardingAttr> layoutOf(mlir::Value value) const;
+  /// The sharding in which a value crosses: that in which it is made, complete.
+  mlir::FailureOr<dist::ShardingAttr> crossingSharding(mlir::Value value) const;
   mlir::FailureOr<sharding::TensorSharding> shardingOf(mlir::Value value) const;
   const sharding::Mesh &getShape() const { return mesh; } ///< of the mesh
   /// World ranks of a stage, whatever mesh it has.

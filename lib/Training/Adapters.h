@@ -1,8 +1,8 @@
 // Low-rank adapters (LoRA): Hu et al., LoRA: Low-Rank Adaptation of Large Language
 // Models, ICLR 2022, section 4.1.
 //
-// Every product with a weight that is asked for, y = x W, becomes y = x W + alpha / rank * (x A) B.
-// The model's own parameters are trained no more. A rank-16 adapter of
+// Every product with a weight that is asked for is extended. Instead of y = x W it becomes y = x W
+// + alpha / rank * (x A) B. The model's own parameters are trained no more. A rank-16 adapter of
 //
 //   %y = dtc.contract %x [0, 2], %w [1, 2] -> [0, 1]        64 samples, 512 -> 256
 //

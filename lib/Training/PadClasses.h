@@ -23,9 +23,9 @@ struct PaddedClasses {
   int64_t classes;    ///< how many of them are classes: the first
 };
 
-/// Pads the classes of the logits that a function computes, and its parameters, to a multiple. None
-/// where a 64th would be more than added to them, or where something else than products and sums
-/// with parameters makes the logits, or reads these parameters.
+/// Pads the classes of the logits that a function computes, and its parameters, to a multiple.
+/// There is none where a 64th would be more than added to them. Nor is there where something else
+/// than products and sums with parameters makes the logits, or reads these parameters.
 std::optional<PaddedClasses> padClasses(mlir::func::FuncOp function, mlir::Value logits,
                                         int64_t multiple);
 

@@ -304,10 +304,10 @@ SmallVector<SizeClasses::Split> Dimensions::toSplits(const sharding::AxisList &l
 
 void Dimensions::splitValue(Attribute attribute, Value value) {
   auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attribute);
-  auto layout = sharding ? dist::toSharding(sharding, mesh) : std::nullopt;
-  if (!layout)
+  auto split = sharding ? dist::toSharding(sharding, mesh) : std::nullopt;
+  if (!split)
     return;
-  for (auto [axes, dim] : llvm::zip(layout->dims, dimsOf(value)))
+  for (auto [axes, dim] : llvm::zip(split->dims, dimsOf(value)))
     classes.split(dim, toSplits(axes));
 }
 

@@ -4,8 +4,9 @@
 //
 //   unify([c], [b, s])     c, of b * s elements, is split into b and s
 //
-// Atoms that must be scaled by one ratio, as a slice and what it is cut from, are in one group with
-// all numbers that say where it is cut. Halves of 128 at 0 and 64 allow 4 with halves of 2.
+// Atoms that must be scaled by one ratio, as a slice and what it is cut from, are in one group.
+// With them are all numbers that say where it is cut. Halves of 128 at 0 and 64 allow 4 with halves
+// of 2.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -64,9 +65,9 @@ private:
   std::vector<State> states;
 };
 
-/// Sizes of axes that are as different as these, ascending ones: what they divide, those of the
-/// twin divide, and where one divides the next, it does so there. One size becomes its smallest
-/// prime factor; 4, 16 and 32 become 2, 4 and 8; 48 and 64 become 3 and 4.
+/// Sizes of axes that are as different as these, in ascending order. What they divide, those of the
+/// twin divide. Where one divides the next, it does so there. One size becomes its smallest prime
+/// factor; 4, 16 and 32 become 2, 4 and 8; 48 and 64 become 3 and 4.
 std::vector<int64_t> smallAxes(llvm::ArrayRef<int64_t> ascending);
 
 } // namespace dtc::twin

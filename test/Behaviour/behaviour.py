@@ -1,6 +1,7 @@
 """Proves that a change leaves the behaviour of dtc and dtc-run as it was.
 
-    build/venv/bin/python test/Behaviour/behaviour.py record [--quick] [--bin FOLDER] [--against BEFORE] -o RECORD
+    build/venv/bin/python test/Behaviour/behaviour.py record [--quick] [--bin FOLDER] [--pieces FOLDER]
+                                                    [--against BEFORE] -o RECORD
     build/venv/bin/python test/Behaviour/behaviour.py compare BEFORE AFTER
     build/venv/bin/python test/Behaviour/behaviour.py times BEFORE_BIN AFTER_BIN
 
@@ -11,21 +12,25 @@
 one. Losses must be bitwise equal. `times` compares the processor seconds that two sets of binaries take to compile and to plan.
 
 Both records must be made on the same machine, because plans and kernels depend on its processor and memory. A quick
-record has a part of the published runs and takes some three minutes on two cores; a full one takes much longer. Graphs
-of published runs come from bench/published/graphs.py; what is missing there is told and left out. The answers of a
-binary are kept beside the graphs, so that a second record of the same binary plans nothing again.
+record has a part of the published runs; a full one takes hours. Graphs of published runs come from
+bench/published/make_graphs.py; what is missing there is told and left out. The answers of a binary are kept beside the
+graphs, so that a second record of the same binary plans nothing again. With `--pieces` a folder keeps what each file of
+tests computed. A record that was interrupted, given again, runs what is missing or failed.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
+import hashlib
 import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 
 import differences
 import published_plans
@@ -47,17 +52,23 @@ PLANS = ["test_saved_plans", "test_compare", "test_estimate", "test_explain", "t
          "test_megatron"]
 
 
-def run_tests(name: str, binaries: pathlib.Path, part: pathlib.Path) -> list[str]:
-    """Runs a file of integration tests, which append to `part`. Returns the tests that failed."""
+def run_tests(name: str, binaries: pathlib.Path, folder: pathlib.Path) -> tuple[pathlib.Path, list[str]]:
+    """Runs a file of integration tests. Returns what they have recorded, and the tests that failed. A file that has
+    passed before isn't run again."""
+    passed, part = folder / f"{name}.jsonl", folder / f"{name}.part"
+    if passed.exists():
+        return passed, []
+    part.write_text("")
     environment = os.environ | {"DTC_BIN": str(binaries), "DTC_RECORD": str(part)}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rf", "--tb=no", "-p", "no:cacheprovider", str(TESTS / f"{name}.py")],
+        [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", str(TESTS / f"{name}.py")],
         cwd=ROOT, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     if done.returncode > 1 or (done.returncode == 1 and not failed):
-        raise SystemExit(f"behaviour: {name} could not be run\n{done.stdout}{done.stderr}")
+        print(f"behaviour: {name} could not be run\n{done.stdout}{done.stderr}", flush=True)
+        return part, [f"{name}.py (could not be run)"]
     print(f"  {name}: {done.stdout.splitlines()[-1]}", flush=True)
-    return failed
+    return (part, failed) if failed else (part.rename(passed), [])
 
 
 def merged(parts: list[pathlib.Path]) -> tuple[dict[str, dict], list[str]]:
@@ -72,13 +83,28 @@ def merged(parts: list[pathlib.Path]) -> tuple[dict[str, dict], list[str]]:
     return {name: entry for name, entry in entries.items() if name not in unsteady}, sorted(unsteady)
 
 
-def record_tests(names: list[str], binaries: pathlib.Path, jobs: int) -> tuple[dict[str, dict], list[str], list[str]]:
+@contextlib.contextmanager
+def pieces_of(binaries: pathlib.Path, pieces: pathlib.Path | None) -> Iterator[pathlib.Path]:
+    """Where what each file of tests computes is written: a folder that goes, or one that stays for these programs and
+    tests."""
+    if not pieces:
+        with tempfile.TemporaryDirectory() as folder:
+            yield pathlib.Path(folder)
+        return
+    content = hashlib.sha256()
+    for path in (binaries / "dtc", binaries / "dtc-run", *sorted(TESTS.glob("*.py"))):
+        content.update(path.read_bytes())
+    folder = pieces / content.hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+
+
+def record_tests(names: list[str], binaries: pathlib.Path, folder: pathlib.Path,
+                 jobs: int) -> tuple[dict[str, dict], list[str], list[str]]:
     """What the tests of these files compute, the commands that computed two things, and the tests that failed."""
-    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        parts = [pathlib.Path(folder) / f"{name}.jsonl" for name in names]
-        failed = pool.map(lambda name, part: run_tests(name, binaries, part), names, parts)
-        failures = [test for tests in failed for test in tests]
-        return *merged(parts), failures
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        runs = list(pool.map(lambda name: run_tests(name, binaries, folder), names))
+    return *merged([part for part, _ in runs]), [test for _, failed in runs for test in failed]
 
 
 def write(path: pathlib.Path, record: dict) -> None:
@@ -105,14 +131,16 @@ def read(path: pathlib.Path, quick: bool) -> dict:
 def make_record(options: argparse.Namespace) -> int:
     before = read(options.against, options.quick) if options.against else None
     binaries = options.bin.resolve()
-    entries, unsteady, failed = record_tests(RUNS if options.quick else RUNS + PLANS, binaries, options.jobs)
+    with pieces_of(binaries, options.pieces and options.pieces.resolve()) as folder:
+        names = RUNS if options.quick else RUNS + PLANS
+        entries, unsteady, failed = record_tests(names, binaries, folder, options.jobs)
     plans, missing = published_plans.record(binaries / "dtc", options.graphs.resolve(), options.quick, options.jobs)
     for test in failed:
         print(f"failed while it was recorded: {test}")
     for name in unsteady:
         print(f"computes two things when it is given twice: {name}")
     if missing:
-        print(f"{len(missing)} graphs of published runs are missing; bench/published/graphs.py makes them")
+        print(f"{len(missing)} graphs of published runs are missing; bench/published/make_graphs.py makes them")
     record = {"quick": options.quick, "failed": failed, "unsteady": unsteady, "missing": missing,
               "entries": entries | plans}
     write(options.output, record)
@@ -137,6 +165,8 @@ def arguments() -> argparse.ArgumentParser:
     record.add_argument("--bin", type=pathlib.Path, default=BIN, help="the folder of dtc and dtc-run")
     record.add_argument("--graphs", type=pathlib.Path, default=published_plans.FOLDER, help="the published runs' graphs")
     record.add_argument("--quick", action="store_true", help="a part of the published runs and all that is compiled")
+    record.add_argument("--pieces", type=pathlib.Path, help="a folder that keeps what is done, so that a record that was "
+                        "interrupted goes on")
     record.add_argument("--jobs", type=int, default=2, help="how many processes work at the same time")
     record.add_argument("--against", type=record_file, help="an earlier record to compare with")
     record.add_argument("-o", "--output", type=pathlib.Path, required=True)

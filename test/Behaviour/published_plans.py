@@ -15,7 +15,7 @@ import predict  # noqa: E402
 import recording  # noqa: E402
 import runs  # noqa: E402
 
-#: Where bench/published/graphs.py puts the graphs.
+#: Where bench/published/make_graphs.py puts the graphs.
 FOLDER = graphs.CACHE
 #: A quick record has graphs of at most so many layers.
 QUICK_LAYERS = 48

@@ -4,8 +4,8 @@
 //                   [--padding-idx WEIGHT=ROW] [--allow-merged] [--plan] [--weights] [--locations]
 //                   [--compare FILE.safetensors]
 //
-// --compare evaluates the model with the interpreter on the tensors of FILE, named as
-// inputs and weights, and prints how far each output is from FILE's `output:NAME`.
+// --compare evaluates the model with the interpreter on the tensors of FILE, named as inputs and
+// weights. It prints how far each output is from FILE's `output:NAME`.
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Interpreter/Interpreter.h"

@@ -177,6 +177,47 @@ def test_what_is_given_twice_must_compute_the_same(tmp_path):
     assert behaviour.merged([part]) == ({"b": entry(2)}, ["a"])
 
 
+def test_a_record_goes_on_where_it_was_interrupted(tmp_path, monkeypatch, capsys):
+    """Files that passed aren't run again; what failed, or can't be run, is named and run again."""
+    monkeypatch.setattr(behaviour, "TESTS", tmp_path)
+    tests = {"test_good": "assert True", "test_bad": "assert False", "test_broken": "this isn't Python"}
+    for name, line in tests.items():
+        (tmp_path / f"{name}.py").write_text(f"""
+import os
+def test_it():
+    with open(os.environ["DTC_RECORD"], "a") as record:
+        record.write('["{name}", "t", 1]\\n')
+    {line}
+""")
+    folder = tmp_path / "pieces"
+    folder.mkdir()
+    entries, unsteady, failed = behaviour.record_tests(list(tests), BIN, folder, 2)
+    assert set(entries) == {"test_good", "test_bad"} and unsteady == []
+    assert len(failed) == 2 and "test_bad.py::test_it" in failed[0] and failed[1] == "test_broken.py (could not be run)"
+    (tmp_path / "test_good.py").write_text("raise SystemExit")
+    (tmp_path / "test_bad.py").write_text((tmp_path / "test_bad.py").read_text().replace("False", "True"))
+    assert behaviour.record_tests(["test_good", "test_bad"], BIN, folder, 2) == (entries, [], [])
+    assert "test_good: 1 passed" in capsys.readouterr().out
+
+
+def test_pieces_are_of_one_set_of_binaries_and_tests(tmp_path, monkeypatch):
+    monkeypatch.setattr(behaviour, "TESTS", tmp_path)
+    folders = []
+    for name, content in (("dtc", "one"), ("dtc", "other"), ("test_it.py", "more"), ("dtc", "one")):
+        for program in ("dtc", "dtc-run"):
+            (tmp_path / program).touch()
+        (tmp_path / name).write_text(content)
+        with behaviour.pieces_of(tmp_path, tmp_path / "pieces") as folder:
+            assert folder.is_dir()
+            folders.append(folder)
+    assert len(set(folders)) == 4
+    with behaviour.pieces_of(tmp_path, tmp_path / "pieces") as folder:
+        assert folder == folders[3]
+    with behaviour.pieces_of(tmp_path, None) as folder:
+        assert folder.is_dir()
+    assert not folder.exists()
+
+
 def test_published_plans_are_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(published_plans.graphs, "CACHE", tmp_path)
     monkeypatch.setattr(published_plans.predict, "RESULTS", tmp_path / "results")

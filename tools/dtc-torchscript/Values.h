@@ -1,4 +1,4 @@
-// The tensors of a module while it is walked: each has a shape, a name in the program, and small
+// The tensors of a module while it is walked. Each has a shape, a name in the program, and small
 // ones that depend on no input their elements.
 //
 // Tensors are LibTorch's without data ("meta"), so that LibTorch itself says shapes, element types

@@ -4,8 +4,8 @@
 // A rank that sends no messages computes on its own thread, as it issues. Where it does, each
 // queue has a thread, so that no queue waits for another unless told to.
 //
-// Collectives that have a queue need no thread: nothing but time depends on when they are
-// carried out between their start and who waits for them. They are carried out
+// Collectives that have a queue need no thread. Between their start and who waits for them they may
+// be carried out at any time: nothing else depends on it. They are carried out
 //
 //   start    as they are issued: nothing is handed to another thread
 //   wait     when their results are waited for

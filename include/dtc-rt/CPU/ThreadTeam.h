@@ -1,9 +1,9 @@
 // The threads of one rank.
 //
-// They are the calling thread's libgomp team, the one that oneDNN computes
-// with: a rank has `threads` threads, not as many again for its own kernels.
-// Make and use a team on the rank's thread; waiting members block if
-// OMP_WAIT_POLICY is passive when the process starts (dtc-run sees to it).
+// They are the calling thread's libgomp team, the one that oneDNN computes with. So a rank has
+// `threads` threads, not as many again for its own kernels. Make and use a team on the rank's
+// thread; waiting members block if OMP_WAIT_POLICY is passive when the process starts (dtc-run sees
+// to it).
 #pragma once
 
 #include <vector>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dtc-rt/Checkpoint/Folder.h"
-#include "dtc-rt/Checkpoint/Layout.h"
+#include "dtc-rt/Checkpoint/RankFiles.h"
 #include "dtc-rt/Checkpoint/Reader.h"
 #include "dtc-rt/Run.h"
 
@@ -11,7 +11,7 @@
 namespace dtc::rt {
 
 struct RunCheckpoints {
-  CheckpointLayout layout;
+  CheckpointFiles files;
   CheckpointFolder folder;
   std::optional<CheckpointReader> resumed; ///< what the run goes on with
   std::optional<int64_t> every;            ///< steps

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "dtc-rt/Checkpoint/Folder.h"
-#include "dtc-rt/Checkpoint/Layout.h"
+#include "dtc-rt/Checkpoint/RankFiles.h"
 #include "dtc-rt/Communicator.h"
 #include "dtc-rt/Device.h"
 
@@ -22,13 +22,13 @@ class CheckpointWriter {
 public:
   /// What it writes, and where; outlives the writer.
   struct Target {
-    const CheckpointLayout &layout;
+    const CheckpointFiles &files;
     const CheckpointFolder &folder;
     std::vector<int> cpus; ///< that it may use
     std::optional<int64_t> keep; ///< the newest so many checkpoints
   };
 
-  /// Takes the memory of the copy. `sources` are the addresses of the parts that the layout has
+  /// Takes the memory of the copy. `sources` are the addresses of the parts that the files have
   /// for this rank. Call on the rank's thread, as all of this.
   static Result<std::unique_ptr<CheckpointWriter>> create(const Target &target,
                                                           Communicator &communicator,

@@ -1,7 +1,8 @@
 // What every importer is asked and what it gives.
 //
-// An importer reads one kind of file. It writes the graph with the builders of Raise/Emit.h, runs
-// the pipeline of Raise/Passes.h on it and returns it with the weights that the file has.
+// An importer reads one kind of file. It writes the graph with the builders of Raise/Emit.h, and
+// runs the pipeline of Raise/Passes.h on it. It returns the graph with the weights that the file
+// has.
 #pragma once
 
 #include "dtc/Weights/WeightStore.h"
@@ -48,7 +49,7 @@ struct ImportedModel {
   int64_t nodes = 0;     ///< of the file's graph, functions inlined
   int64_t fileBatch = 0; ///< the file's batch, or that of --shape; 0: symbolic
   /// Inputs and outputs whose samples aren't their first dimension in the file. @forward has them
-  /// with samples first, those without samples with a first dimension of 1.
+  /// with samples first. Those without samples get a first dimension of 1.
   BatchDims batchDims;
 };
 

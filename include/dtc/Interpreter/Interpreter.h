@@ -4,9 +4,9 @@
 // so does everything the simplest way. Layer and optimizer ops mean what their
 // decomposition means. Errors are diagnostics at the op concerned.
 //
-// All ranks of a mesh are evaluated together in one thread: op by op, each rank
-// in turn; a collective sees the operands of all ranks at once. So a program
-// cannot deadlock here, and results do not depend on any order.
+// All ranks of a mesh are evaluated together in one thread, op by op, each rank in turn. A
+// collective sees the operands of all ranks at once. So a program cannot deadlock here, and results
+// do not depend on any order.
 #pragma once
 
 #include "dtc/Interpreter/Tensor.h"

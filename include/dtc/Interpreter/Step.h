@@ -1,9 +1,8 @@
 // Proves by example that the ranks of a plan compute what one rank computes.
 //
-// A training step is carried out twice on the same drawn parameters, optimizer
-// states and samples: by the global functions on one rank and by the partitioned
-// ones on all ranks of the mesh together. What one function returns the next
-// takes, by role and name, on each rank as the rank has it:
+// A training step is carried out twice on the same drawn parameters, optimizer states and samples.
+// The global functions do it on one rank, the partitioned ones on all ranks of the mesh together.
+// What one function returns the next takes, by role and name, on each rank as the rank has it:
 //
 //   one rank     prologue -> count; loss_and_grads, each microbatch -> loss, gradients; update
 //   N ranks      the same on shards; gradients may be pending sums until the update
@@ -11,10 +10,10 @@
 // A pipeline's ranks have functions of their own. These are called as their messages arrive, so
 // that the proof holds for every schedule; the order of calls is what the replay is about.
 //
-// Loss, gradients, the gradient's norm, and parameters and states after the update
-// are put together from their shards and compared. Both sides calculate in fp64
-// without rounding to the program's types, so that what differs is the program: a
-// collective that is missing, a wrong shard, a sum that is counted twice.
+// Loss, gradients, the gradient's norm, and parameters and states after the update are put together
+// from their shards and compared. Both sides calculate in fp64 without rounding to the program's
+// types. So what differs is the program: a collective that is missing, a wrong shard, a sum that is
+// counted twice.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -36,8 +35,8 @@ struct StepOptions {
 
 struct StepComparison {
   int64_t ranks = 0, tensors = 0; ///< how many computed and were compared
-  /// The largest difference of an element over the largest element of its tensor
-  /// (of a tensor of the step, where that is below 1e-4 of it), and where.
+  /// The largest difference of an element, relative to the largest element of its tensor, and
+  /// where. Where that is below 1e-4 of a tensor of the step, it is relative to that tensor.
   double worst = 0;
   std::string worstTensor; ///< "gradient of h.0.attn.weight"
   /// Of those that differ, the one that is computed first; empty: none does.

@@ -1,7 +1,7 @@
 // The scalar of a kernel's value at an index, written wherever its host asks for it.
 //
-// Values are pulled: emit(value, index) gives the scalar of a tensor value at an index and asks its
-// operands in turn, down to loads of the kernel's arguments. For
+// Values are pulled. emit(value, index) gives the scalar of a tensor value at an index. It asks the
+// value's operands in turn, down to loads of the kernel's arguments. For
 //
 //     %0 = dtc.broadcast %bias [1] : tensor<64xf32> -> tensor<8x64xf32>
 //     %1 = arith.addf %x, %0 : tensor<8x64xf32>
@@ -10,8 +10,8 @@
 //
 // The evaluator knows no loops. Its host writes them (a loop nest on a processor, the threads of a
 // GPU) and opens a scope for each, outermost first. A scalar that depends on outer loops only is
-// written there, before the inner loop, and remembered, so that it is computed once whoever asks
-// for it: with i the outer loop, what depends on i alone stands before the loop over j.
+// written there, before the inner loop, and remembered. So it is computed once, whoever asks for
+// it. With i the outer loop, what depends on i alone stands before the loop over j.
 #pragma once
 
 #include "dtc/Kernels/ElementTypes.h"

@@ -24,4 +24,8 @@ mlir::Value toStorage(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
 mlir::Value rounded(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                     mlir::Type element);
 
+/// A constant as a table in the code: its elements in a row, in the compute type; booleans are
+/// bytes.
+mlir::DenseElementsAttr tableOf(mlir::DenseElementsAttr elements);
+
 } // namespace dtc::kernels

@@ -1,11 +1,10 @@
 // Index arithmetic of kernels: affine expressions over loop variables whose
 // ranges are known.
 //
-// A kernel asks for values "at an index", one expression per dimension. Ops
-// that only move elements turn an index of their result into one of their
-// operand; a load turns its index into an offset. Ranges let both meet again:
-// with i in [0, 8), j in [0, 64), the element (i * 64 + j) of a tensor<8x64>
-// is at [i, j], because
+// A kernel asks for values "at an index", one expression per dimension. Ops that only move elements
+// turn an index of their result into one of their operand; a load turns its index into an offset.
+// Ranges let both meet again. With i in [0, 8) and j in [0, 64), the element (i * 64 + j) of a
+// tensor<8x64> is at [i, j], because
 //
 //   (i * 64 + j) floordiv 64 = i         (i * 64 + j) mod 64 = j
 //
@@ -55,8 +54,8 @@ public:
   static int64_t numElements(llvm::ArrayRef<int64_t> shape);
 
   static bool hasDivision(mlir::AffineExpr expr);
-  /// A place where `offset` would be affine if variable `variable` were split
-  /// into (variable floordiv d, variable mod d): d, or 0 if there is none.
+  /// A place where `offset` would be affine if variable `variable` were split into (variable
+  /// floordiv d, variable mod d). The result is d, or 0 if there is none.
   int64_t splitOf(mlir::AffineExpr offset, mlir::AffineExpr variable);
 
 private:

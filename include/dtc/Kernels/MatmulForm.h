@@ -4,19 +4,17 @@
 //
 //   batch: lhs, rhs, result    m: lhs, result    n: rhs, result    k: lhs, rhs
 //
-// A library product has several batch dimensions but one m, one n, one k.
-// Neighbouring indices of a kind are one dimension where the strides of every
-// tensor agree; m and n indices that stay over become batch dimensions along
-// which the other operand repeats (stride 0).
+// A library product has several batch dimensions but one m, one n, one k. Neighbouring indices of a
+// kind are one dimension where the strides of every tensor agree. Those of m and n that stay over
+// become batch dimensions, along which the other operand repeats (stride 0).
 //
 //   x[b,s,k] w[k,n] -> y[b,s,n]          m = (b s), n, k
 //   q[b,s,h,e] k[b,t,h,e] -> p[b,h,s,t]  batch = b, h;  m = s, n = t, k = e
 //
-// Where the innermost dimension of the result is an m index, the operands
-// change places, which transposes the result. An operand whose two matrix
-// dimensions both have gaps, k indices that don't merge, or a result whose
-// innermost dimension is a batch index have no form; the caller then copies a
-// tensor into an order that has one.
+// Where the innermost dimension of the result is an m index, the operands change places, which
+// transposes the result. Three things have no form. An operand may have gaps in both of its matrix
+// dimensions. The k indices may not merge. The result's innermost dimension may be a batch index.
+// The caller then copies a tensor into an order that has one.
 #pragma once
 
 #include <array>

@@ -10,9 +10,9 @@
 //        |  |         c        |
 //        +--+------------------+-> moment
 //
-// This is dynamic storage allocation (NP-hard). Buffers are placed one by one,
-// each into the smallest gap that takes it, in several orders, those at the top of
-// the result then earlier; the best result is kept. The same intervals give the same offsets.
+// This is dynamic storage allocation (NP-hard). Buffers are placed one by one, each into the
+// smallest gap that takes it. This is done in several orders. In later ones, what was at the top of
+// the result comes first. The best result is kept. The same intervals give the same offsets.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ uint64_t peakBytes(const std::vector<Interval> &intervals, uint64_t alignment = 
 /// Places the intervals. Sizes are rounded up to `alignment`, a power of two.
 OffsetAssignment assignOffsets(const std::vector<Interval> &intervals, uint64_t alignment = 64);
 
-/// The index pair of two intervals that overlap in both time and address, as
-/// {-1, -1} when there is none: an independent check of an assignment.
+/// The indices of two intervals that overlap in both time and address; {-1, -1} when there are
+/// none. This checks an assignment independently.
 std::pair<int64_t, int64_t> findOverlap(const std::vector<Interval> &intervals,
                                         const std::vector<uint64_t> &offsets);
 

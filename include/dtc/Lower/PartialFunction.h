@@ -8,10 +8,10 @@
 
 namespace dtc::lower {
 
-/// Bytes that the module's only function, after dtc-build-schedule, needs beside all of its
-/// arguments and results at the moment when most is in use, the library's scratch for `threads`
-/// threads included. Arguments that are `spent` make room once they have been read: where they
-/// are gone before the results are written, the bytes may be negative.
+/// Bytes that the module's only function needs beside all of its arguments and results, at the
+/// moment when most is in use. It has passed dtc-build-schedule. The library's scratch for
+/// `threads` threads is included. Arguments that are `spent` make room once they have been read:
+/// where they are gone before the results are written, the bytes may be negative.
 mlir::FailureOr<int64_t> bytesWithinFunction(mlir::ModuleOp module, int64_t threads,
                                              const std::vector<bool> &spent);
 

@@ -16,10 +16,9 @@
 // An op without dist.op follows its operands (sharding::follow). What an op
 // needs otherwise than it is there is resharded once, however many ops ask.
 //
-// Sums stay pending as long as what reads them is linear. Those of gradients and
-// of the loss even leave the function: the result's dist.sharding then has
-// `sum`, the argument of the same role and name of every other function gets
-// it too, and @update resolves it, once a step, in buckets.
+// Sums stay pending as long as what reads them is linear. Those of gradients and of the loss even
+// leave the function. The result's dist.sharding then has `sum`. So has the argument of the same
+// role and name of every other function. @update resolves it, once a step, in buckets.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -41,10 +40,10 @@ struct PartitionOptions {
 /// dist.sharding which shard they are.
 mlir::LogicalResult partition(mlir::ModuleOp module, const PartitionOptions &options = {});
 
-/// Refuses a module that is not what `partition` promises: global functions or
-/// dist.op left over, pending results other than gradients and loss, one role
-/// and name in two layouts, or a result that ranks holding copies would
-/// disagree on because a reduction is missing.
+/// Refuses a module that is not what `partition` promises. It finds global functions or dist.op
+/// left over, and pending results other than gradients and loss. It finds one role and name that is
+/// sharded in two ways. It also finds a missing reduction: a result that ranks holding copies would
+/// disagree on.
 mlir::LogicalResult verifyPartition(mlir::ModuleOp module);
 
 } // namespace dtc::partition

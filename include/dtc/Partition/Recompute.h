@@ -21,7 +21,7 @@
 // so that what they are views of is kept. What depends on no parameter (masks, positions) isn't
 // computed again.
 //
-// A selective block computes again what its attention keeps inside: the gradient of attention reads
+// A selective block computes again what its attention keeps inside. The gradient of attention reads
 // queries and keys behind barriers, so that it shares no scores with the forward pass.
 //
 // Ops are cloned with their shardings before they are partitioned. Collectives of the block are so

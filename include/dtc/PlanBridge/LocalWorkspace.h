@@ -13,15 +13,15 @@
 
 namespace dtc::planbridge {
 
-/// For an op on a rank's shapes, makes a module whose @forward holds that op
-/// alone, its operands as inputs and its results as outputs, and has it
-/// measured; once for ops that are alike. An example, attention in bf16: its scores,
-/// in fp32, lie beside all of its operands; its probabilities, half as large, take the
-/// place of queries and keys if those are spent, and leave room for the result.
+/// For an op on a rank's shapes, makes a module whose @forward holds that op alone, its operands as
+/// inputs and its results as outputs. It has the module measured, once for ops that are alike. An
+/// example is attention in bf16. Its scores, in fp32, lie beside all of its operands. Its
+/// probabilities, half as large, take the place of queries and keys if those are spent, and leave
+/// room for the result.
 class LocalWorkspace : public plan::Workspace {
 public:
-  /// The most bytes that the module's function needs at one moment beside all of its arguments
-  /// and results; those that are `spent` make room once they have been read.
+  /// The most bytes that the module's function needs at one moment beside all of its arguments and
+  /// results. Those that are `spent` make room once they have been read.
   using Measure = std::function<mlir::FailureOr<int64_t>(mlir::ModuleOp,
                                                          const std::vector<bool> &spent)>;
 

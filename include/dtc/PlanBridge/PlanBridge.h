@@ -1,4 +1,13 @@
 // The one place that sees both the IR and plans.
+//
+// A product on <dp=2>, before and after `apply`, and the problem between the two:
+//
+//   %y = dtc.contract %x, %w {dtc.id = 7}                               as `extract` finds it
+//
+//   op 0 contract, values (0, 1) -> (2), factors b k n; plan: b by {"dp"}
+//
+//   dist.mesh @mesh <dp=2>                                              as `apply` leaves it
+//   %y = dtc.contract %x, %w {dtc.id = 7, dist.op = [{"dp"}, {}, {}]}
 #pragma once
 
 #include "dtc/Plan/Search/Search.h"
@@ -14,14 +23,14 @@ namespace dtc::planbridge {
 /// the return.
 mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module);
 
-/// Writes a plan into the module: a `dist.mesh @mesh`, `dist.sharding` on
-/// arguments and results of all functions, by role and name, and `dist.op` on
-/// the ops. The plan was verified. What carries gradients gets its parameter's
-/// layout; which sums stay pending on top, partitioning finds out. A dtc.sum's
-/// `dist.op` says how the total is laid out: terms laid out alike are added
-/// before they are brought there. What the plan says of stages, storage and
+/// Writes a plan into the module. It makes a `dist.mesh @mesh`, `dist.sharding` on arguments and
+/// results of all functions, by role and name, and `dist.op` on the ops. The plan was verified.
+/// What carries gradients gets its parameter's sharding; which sums stay pending on top,
+/// partitioning finds out. A dtc.sum's `dist.op` says how the total is laid out: terms laid out
+/// alike are added before they are brought there. What the plan says of stages, storage and
 /// recomputation is written too (DistBase.td). Where stages have meshes of their own, the module
-/// has the layout on the first one, and modules inside have it on the others (dtc/Stages/Stages.h).
+/// has the sharding on the first one, and modules inside have it on the others
+/// (dtc/Stages/Stages.h).
 mlir::LogicalResult apply(mlir::ModuleOp module, const plan::Problem &problem,
                           const plan::Plan &plan);
 

@@ -9,8 +9,8 @@ namespace dtc::raise {
 
 using Shape = llvm::SmallVector<int64_t>;
 
-/// Most elements of what is computed at compile time: a larger mask stays an
-/// expression, from which it is proven causal faster than from its elements.
+/// Most elements of what is computed at compile time. A larger mask stays an expression, from which
+/// it is proven causal faster than from its elements.
 inline constexpr int64_t kMaxEvaluated = 1 << 18;
 
 int64_t product(llvm::ArrayRef<int64_t> sizes);

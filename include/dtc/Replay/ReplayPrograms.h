@@ -16,10 +16,10 @@
 //   B m1 slot 0   -> "step 1: call 3 @backward (microbatch 1, slot 0): instruction 0 'dw':
 //                     reads 'act' of microbatch 1, where 'act' of microbatch 0 lies"
 //
-// What should be read is known by name, not by address: a binding (parameter,
-// accumulator, kept activation, inbox ...) has one current content, or one for
-// each microbatch. Arguments expect the current contents, results replace them.
-// Gradients, activations and messages of one step are unknown in the next.
+// What should be read is known by name, not by address. A binding (parameter, accumulator, kept
+// activation, inbox ...) has one current content, or one for each microbatch. Arguments expect the
+// current contents, results replace them. Gradients, activations and messages of one step are
+// unknown in the next.
 //
 // Order. Calls are issued one after another, but queues carry instructions out
 // side by side. Vector clocks over queues and tokens say which instructions
@@ -34,14 +34,14 @@
 //
 // Collectives. All ranks of a group must make the same calls in the same order.
 //
-// Ranks that can't be told apart are replayed once: those of one role whose peers
-// and groups lead to ranks that can't be told apart either (lib/Replay/RankClasses.h).
+// Ranks that can't be told apart are replayed once. Their role is one, and their peers and groups
+// lead to ranks that can't be told apart either (lib/Replay/RankClasses.h).
 //
 // Stored parts (ZeRO) are gathered and scattered among the ranks that their placements name, and
 // all that is stored of a parameter lies alike (lib/Replay/StoredParts.h).
 //
-// Not known here: what a kernel computes, which part of a value a product reads,
-// and whether all ranks of a role together use the wrong group of the right size.
+// Three things aren't known here. They are what a kernel computes and which part of a value a
+// product reads. And all ranks of a role together may use the wrong group of the right size.
 #pragma once
 
 #include "dtc-rt/Program_generated.h"

@@ -6,9 +6,9 @@
 
 namespace dtc::report {
 
-/// "+1.37 s communication over tp, -210 ms bubble": the parts that make up the
-/// difference, largest first, without those of less than a hundredth of
-/// `stepSeconds` unless there is nothing else. "" where nothing differs.
+/// "+1.37 s communication over tp, -210 ms bubble": the parts that make up the difference, largest
+/// first. Those of less than a hundredth of `stepSeconds` are left out unless there is nothing
+/// else. "" where nothing differs.
 std::string partsText(const plan::StepParts &difference, double stepSeconds);
 
 /// "23.1 s computing (75.2 %), 251 ms waiting for communication over dp (0.8 %)".

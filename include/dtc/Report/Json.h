@@ -25,8 +25,8 @@ nlohmann::ordered_json predictionJson(const plan::Prediction &predicted,
 nlohmann::ordered_json planJson(const PlanFacts &facts);
 
 /// `dtc plan --compare --json`: {"a": {"name", and all that `dtc plan --json` says}, "b": ...,
-/// "difference": what b spends and holds beyond a, "collectives": those that differ, "winner":
-/// "a", "b" or null}. The fastest of those that fit wins.
+/// "difference": what b spends and holds beyond a, "collectives": those that differ, "winner": "a",
+/// "b" or null}. The fastest of those that fit wins.
 nlohmann::ordered_json comparisonJson(const Compared &a, const Compared &b);
 
 /// The key "explanation" of `dtc plan --explain --json`; docs/Json.md lists its keys.

@@ -31,7 +31,7 @@ bool isRough(const PlanFacts &facts);
 /// Pipeline ranks that have one mesh.
 struct MeshPart {
   std::string ranks; ///< "pipeline ranks 0-1"; empty where all have the same mesh
-  /// With the layouts of this mesh, and of arguments those that the ranks read.
+  /// With the shardings of this mesh, and of arguments those that the ranks read.
   std::shared_ptr<const plan::Plan> plan;
 };
 std::vector<MeshPart> meshParts(const PlanFacts &facts);

@@ -1,9 +1,9 @@
 // `--report`: one page about a plan, for people.
 //
-// HTML with its drawings inside and no script; a content security policy forbids it
-// everything but its own style sheet, whatever a model file has for names. Its size is
-// bounded, whatever the model, the cluster and the schedule: what is alike is folded,
-// what is too much is left out and the page says so. The same facts give the same page.
+// HTML with its drawings inside and no script. Whatever a model file has for names, a content
+// security policy forbids it everything but its own style sheet. Its size is bounded, whatever the
+// model, the cluster and the schedule. What is alike is folded. What is too much is left out, and
+// the page says so. The same facts give the same page.
 #pragma once
 
 #include "dtc/Plan/Explain/Explain.h"

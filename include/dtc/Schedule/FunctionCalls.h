@@ -1,8 +1,8 @@
 // From the calls of a schedule to those of a program's functions.
 //
-// A schedule counts in passes. A program may have one function for several of them,
-// as the last stage gets from activations to gradients in one go, and it has functions
-// that run once a step. One rank, 1F1B, 2 microbatches, and the functions
+// A schedule counts in passes. A program may have one function for several of them, as the last
+// stage gets from activations to gradients in one go. It also has functions that run once a step.
+// One rank, 1F1B, 2 microbatches, and the functions
 //
 //   prologue        once a step
 //   loss_and_grads  forward, input gradient, weight gradient

@@ -17,7 +17,7 @@
 
 namespace dtc::schedule {
 
-/// A ring passes each bucket on in as many steps as it has ranks, which only pays for long ones
+/// A ring passes each bucket on in as many steps as it has ranks. That only pays for long ones
 /// (Megatron-LM's distributed optimizer takes a million elements a rank).
 constexpr double kBucketBytes = 25e6, kRankBucketBytes = 2e6;
 

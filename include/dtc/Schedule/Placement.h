@@ -8,13 +8,13 @@
 //   rank 2         2  6                    2  5
 //   rank 3         3  7                    3  4
 //
-// In turn a microbatch goes from rank 3 back to rank 0 after stage 3. In the V
-// it turns round: rank 3 hands it from one of its chunks to the other, which
-// costs nothing, and rank 0 holds the first and the last stage.
+// In turn a microbatch goes from rank 3 back to rank 0 after stage 3. In the V it turns round. Rank
+// 3 hands it from one of its chunks to the other, which costs nothing, and rank 0 holds the first
+// and the last stage.
 //
-// Ranks are numbered as a microbatch first comes to them, and chunks likewise:
-// stage r lies on rank r as its chunk 0 for each of the first stages, one a
-// rank, and a rank's stages ascend with its chunks. Lower bounds count on that.
+// Ranks are numbered as a microbatch first comes to them, and chunks likewise. Stage r lies on rank
+// r as its chunk 0 for each of the first stages, one a rank. A rank's stages ascend with its
+// chunks. Lower bounds count on that.
 #pragma once
 
 #include <cstdint>

@@ -9,25 +9,25 @@
 //   rank 0   F0 F1 B0 F2 B1 B2        slots  0 1 0 0 1 0
 //   rank 1   F0 B0 F1 B1 F2 B2        slots  0 0 0 0 0 0
 //
-// A hand-written schedule of P = 2, C = 2 whose placement is V-shaped; rank 0
-// holds the stages 0 and 3, rank 1 the stages 1 and 2, a dot names the chunk:
+// A hand-written schedule of P = 2, C = 2 may have a V-shaped placement. Rank 0 then holds the
+// stages 0 and 3, rank 1 the stages 1 and 2. A dot names the chunk:
 //
 //   rank 0   F0           F0.1 B0.1          B0
 //   rank 1      F0   F0.1           B0.1 B0
 //
-// What a forward call keeps for its backward call lies in a slot of its chunk,
-// free again once the backward pass of that microbatch is over: rank 0 of 1F1B
-// needs two slots (F2 takes the one that B0 left), rank 1 one.
+// What a forward call keeps for its backward call lies in a slot of its chunk. The slot is free
+// again once the backward pass of that microbatch is over. Rank 0 of 1F1B needs two slots (F2 takes
+// the one that B0 left), rank 1 one.
 //
-// The backward pass may come in two calls, first the gradients of the stage's
-// input, for which the stage before waits, later those of its weights. The
-// gradients of a stage's weights are added up in ascending order of microbatches
-// in every schedule, so that all schedules give the same sums to the bit.
+// The backward pass may come in two calls. First come the gradients of the stage's input, for which
+// the stage before waits, later those of its weights. In every schedule the gradients of a stage's
+// weights are added up in ascending order of microbatches. So all schedules give the same sums to
+// the bit.
 //
-// A list says nothing of transfers: the result of a stage is sent as soon as
-// its call is over, without waiting for the receiver, and a call waits for what
-// it needs. Two ranks may exchange messages of several chunks in different
-// orders, so a message is known by (stage, microbatch), not by its turn.
+// A list says nothing of transfers. The result of a stage is sent as soon as its call is over,
+// without waiting for the receiver. A call waits for what it needs. Two ranks may exchange messages
+// of several chunks in different orders, so a message is known by (stage, microbatch), not by its
+// turn.
 //
 // What is to be known of a kind of schedule is its descriptor (Descriptor.h).
 #pragma once
@@ -92,11 +92,10 @@ Placement placementOf(const ScheduleShape &shape);
 /// The schedule of a shape; nothing where it is unsupported.
 std::optional<Schedule> makeSchedule(const ScheduleShape &shape);
 
-/// Checks a schedule by carrying it out, sharing no code with those that make
-/// them: every microbatch passes every stage once forward and once backward,
-/// no list waits for ever, no slot holds two microbatches at a time, gradients of
-/// weights are added in ascending order of microbatches. Empty, or the first
-/// violation in one line.
+/// Checks a schedule by carrying it out, sharing no code with those that make them. Every
+/// microbatch must pass every stage once forward and once backward. No list may wait for ever, and
+/// no slot hold two microbatches at a time. Gradients of weights must be added in ascending order
+/// of microbatches. Empty, or the first violation in one line.
 std::string check(const Schedule &schedule);
 
 } // namespace dtc::schedule

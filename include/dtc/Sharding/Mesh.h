@@ -1,11 +1,10 @@
 // A mesh: the devices of one stage arranged in a grid with named axes.
 //
-// Axes are listed outermost first and ranks count in row-major order: on
-// <dp=2, tp=4> rank 5 has the coordinates dp=1, tp=1. Axes are atomic: a
-// tensor dimension is split by whole axes, never by a part of one. Where a
-// plan has to split a degree (2 key-value heads under tp=4 are split by 2 and
-// replicated by 2), the mesh has two axes of the same degree, <tp.0=2, tp.1=2>;
-// together, in this order, they mean what one axis of size 4 would.
+// Axes are listed outermost first and ranks count in row-major order: on <dp=2, tp=4> rank 5 has
+// the coordinates dp=1, tp=1. Axes are atomic: a tensor dimension is split by whole axes, never by
+// a part of one. A plan may have to split a degree: 2 key-value heads under tp=4 are split by 2 and
+// replicated by 2. The mesh then has two axes of the same degree, <tp.0=2, tp.1=2>. Together, in
+// this order, they mean what one axis of size 4 would.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ enum class OpKind : uint8_t {
   Attention,     ///< contractions around a softmax
   Elementwise,   ///< fuses with its neighbours
   View,          ///< moves no bytes (reshape)
-  Layout,        ///< reads the same elements elsewhere (transpose, slice, broadcast); fuses
+  Reindex,       ///< reads the same elements elsewhere (transpose, slice, broadcast); fuses
   Join,          ///< puts tensors together (concat, pad); fuses
   Reduction,     ///< reads much, writes little; fuses with what it reads
   Normalization, ///< layer and RMS norm and their gradients

@@ -4,7 +4,7 @@
 //
 //   q[b,s/cp,h,e]  k[b,t/cp,h,e]  v[b,t/cp,h,f] -> o[b,s/cp,h,f]
 //
-// Every rank's queries meet all keys in as many steps as there are ranks: after each step a rank
+// Every rank's queries meet all keys in as many steps as there are ranks. After each step a rank
 // passes its part of the keys on to the next one, and gets that of the one before.
 //
 //   step    rank 0    rank 1    rank 2

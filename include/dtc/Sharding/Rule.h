@@ -1,8 +1,8 @@
 // The sharding rule of an op: the one thing an op says about parallelism.
 //
-// A rule names factors, the independent sizes of the op's iteration space, and
-// maps every dimension of every operand and result to a list of factors, major
-// to minor. A matrix product of x[b,s,k] and w[k,n]:
+// A rule names factors, the independent sizes of the op's iteration space. It maps every dimension
+// of every operand and result to a list of factors, major to minor. A matrix product of x[b,s,k]
+// and w[k,n]:
 //
 //   factors   b=8 s=32 k=64 n=256       k is a reduction(sum)
 //   operands  x: [b] [s] [k]    w: [k] [n]
@@ -12,11 +12,10 @@
 //
 //   operand   [b] [s] [h]       result  [b s] [h]
 //
-// Sharding an op means assigning mesh axes to its factors (OpSharding). From
-// rule and assignment alone follow what the operands must look like, what the
-// results look like (a sharded reduction factor leaves them partial), and the
-// local shapes. Within a compound dimension a factor can be split only if all
-// factors before it are split completely (else a shard is not one block).
+// Sharding an op means assigning mesh axes to its factors (OpSharding). From rule and assignment
+// alone follow what the operands must look like, what the results look like, and the local shapes.
+// (A sharded reduction factor leaves results partial.) Within a compound dimension a factor can be
+// split only if all factors before it are split completely. Else a shard would not be one block.
 //
 // Kinds of factor:
 //   parallel   appears in results; may be split
@@ -25,13 +24,12 @@
 //              split dimension): the op is decomposed into simpler ops first
 //   whole      may not be split
 //
-// A split parallel or reduction factor that occurs in an operand but not in a
-// result leaves that result partial, by the factor's `reduce`. So in the
-// gradient of a layer norm, x[b,s,h], dy[b,s,h] -> dx[b,s,h], dscale[h], the
-// factors b and s are parallel, and where they are split dscale is partial(sum).
-// A factor that no operand has (the rows of a scatter, an iota) leaves results
-// without it complete, and so does a split rounds factor: the communication
-// inside the op has finished them.
+// A split parallel or reduction factor that occurs in an operand but not in a result leaves that
+// result partial, by the factor's `reduce`. Take the gradient of a layer norm, x[b,s,h], dy[b,s,h]
+// -> dx[b,s,h], dscale[h]. The factors b and s are parallel, and where they are split dscale is
+// partial(sum). A factor that no operand has (the rows of a scatter, an iota) leaves results
+// without it complete. So does a split rounds factor: the communication inside the op has finished
+// them.
 //
 // A result may also be pending because an operand was: `linear` lists sets of
 // operands such that the op is linear in the set jointly, all others held
@@ -124,11 +122,10 @@ bool needsRounds(const ShardingRule &rule, const OpSharding &sharding);
 TensorSharding operandSharding(const ShardingRule &rule, const OpSharding &sharding, size_t i);
 TensorSharding resultSharding(const ShardingRule &rule, const OpSharding &sharding, size_t i);
 
-/// The choice that follows the operands as they come, so that as little as
-/// possible has to be communicated: operands with more bytes win conflicts
-/// (ties: the lower index), partial axes pass where the op is linear.
-/// `operandBytes` are global sizes. Axes that cannot be used legally are left out.
-/// `allowRounds`: whether rounds factors may be split.
+/// The choice that follows the operands as they come, so that as little as possible has to be
+/// communicated. Operands with more bytes win conflicts (ties: the lower index). Partial axes pass
+/// where the op is linear. `operandBytes` are global sizes. Axes that cannot be used legally are
+/// left out. `allowRounds`: whether rounds factors may be split.
 OpSharding follow(const ShardingRule &rule, const std::vector<TensorSharding> &operands,
                   const std::vector<int64_t> &operandBytes, const Mesh &mesh, bool allowRounds);
 

@@ -1,5 +1,5 @@
-// The event simulator: how long a step of a pipeline schedule takes, where its
-// time goes and what every rank holds in memory at every moment.
+// The event simulator. It says how long a step of a pipeline schedule takes, where its time goes
+// and what every rank holds in memory at every moment.
 //
 // One rank stands for all devices of its pipeline stages, which do the same. It
 // has a compute stream, which makes the calls of its list one after another,
@@ -13,17 +13,15 @@
 //
 // This takes 14 instead of the 9 that each rank computes: both idle.
 //
-// A call begins when the one before it is over and what it needs has arrived.
-// Its blocking communication (tensor parallel collectives) is part of it; its
-// overlapped communication (ZeRO gathers) runs beside it on the communication
-// stream, and the call is over when both are. A result is sent when its call is
-// over and travels while sender and receiver go on computing. Between chunks of
-// one rank (a V-shaped placement) nothing travels and nothing takes time.
+// A call begins when the one before it is over and what it needs has arrived. Its blocking
+// communication (tensor parallel collectives) is part of it. Its overlapped communication (ZeRO
+// gathers) runs beside it on the communication stream. The call is over when both are. A result is
+// sent when its call is over and travels while sender and receiver go on computing. Between chunks
+// of one rank (a V-shaped placement) nothing travels and nothing takes time.
 //
-// Communication that runs beside computation slows both down (`OverlapSlowdown`).
-// Whatever uses the same link level of a rank at the same time shares its
-// bandwidth equally: transfers in the same direction among themselves, and each
-// of them with the communication stream's collective.
+// Communication that runs beside computation slows both down (`OverlapSlowdown`). Whatever uses the
+// same link level of a rank at the same time shares its bandwidth equally. That holds for transfers
+// in the same direction, and for each of them beside the communication stream's collective.
 //
 // Not modelled: that transfers slow computation down, and contention of the
 // blocking part of calls.
@@ -61,16 +59,15 @@ struct StageCost {
   /// Beyond what is kept, while a call runs.
   double forwardTransient = 0, backwardTransient = 0, weightGradTransient = 0;
   /// Where memory is placed (Costs): what a slot has beside savedBytes if the backward pass comes
-  /// in two calls, and what each call has beside slots and messages.
+  /// in two calls. Also what each call has beside slots and messages.
   double waitingBytes = 0;
   struct Temporaries {
     double forward = 0, backward = 0, inputGrad = 0, weightGrad = 0;
     bool operator==(const Temporaries &) const = default;
   };
   Temporaries temporaries;
-  /// Sum of the gradients over data-parallel ranks, once a step: this share of
-  /// it may begin together with the backward pass of the last microbatch, the
-  /// rest follows that pass.
+  /// Sum of the gradients over data-parallel ranks, once a step. This share of it may begin
+  /// together with the backward pass of the last microbatch, the rest follows that pass.
   double reductionSeconds = 0, reductionOverlap = 0;
   int level = -1; ///< of the links that overlapped work and reduction use; -1: their own
   bool operator==(const StageCost &) const = default;
@@ -141,9 +138,9 @@ struct MemoryPoint {
 /// Of one rank; computeSeconds + exposedSeconds + idleSeconds is the step.
 struct RankTimeline {
   double computeSeconds = 0;
-  /// No computation goes on because of communication: blocking parts of calls,
-  /// overlapped parts that outlast them or slow them down, waiting while what
-  /// is needed is on its way, sums of gradients after the last call.
+  /// No computation goes on because of communication. This has blocking parts of calls, overlapped
+  /// parts that outlast them or slow them down, and sums of gradients after the last call. It also
+  /// has waiting while what is needed is on its way.
   double exposedSeconds = 0;
   double idleSeconds = 0; ///< everything else: the bubble
   /// The most that it holds at a time, and the first such moment; where memory is placed, the
@@ -180,20 +177,19 @@ std::string check(const schedule::ScheduleShape &shape, const Costs &costs);
 Timeline simulate(const schedule::Schedule &schedule, const Costs &costs,
                   const Options &options = {});
 
-/// Seconds that no step of this shape can fall below, in O(stages) and without
-/// its lists: never more than `simulate` gives, and equal to it where stages are
-/// alike and communication doesn't collide. 0 for a shape that is unsupported or
-/// costs that `check` refuses.
+/// Seconds that no step of this shape can fall below, in O(stages) and without its lists. It is
+/// never more than `simulate` gives. It equals that where stages are alike and communication
+/// doesn't collide. 0 for a shape that is unsupported or costs that `check` refuses.
 double lowerBound(const schedule::ScheduleShape &shape, const Costs &costs);
 
-/// Seconds of a call that makes the rank wait for nothing from others: computing and what
-/// computation waits for in a row, what is overlapped beside both, each slowed down while the
-/// other runs. No call of a simulated step takes less.
+/// Seconds of a call that makes the rank wait for nothing from others. Computing and what
+/// computation waits for come in a row. What is overlapped runs beside both, each slowed down while
+/// the other runs. No call of a simulated step takes less.
 double callSeconds(const Work &work, const OverlapSlowdown &slowdown);
 
-/// What a rank holds at least when it holds most, from the order of its calls alone: what
-/// `simulate` gives without the messages that wait or travel. The schedule and the costs
-/// are such as `simulate` takes.
+/// What a rank holds at least when it holds most, from the order of its calls alone. It is what
+/// `simulate` gives without the messages that wait or travel. The schedule and the costs are such
+/// as `simulate` takes.
 double leastPeakBytes(const schedule::Schedule &schedule, const Costs &costs, int64_t rank);
 
 } // namespace dtc::simulate

@@ -13,11 +13,10 @@ struct TraceNames {
   std::vector<std::string> ranks; ///< "rank R" where there are too few
 };
 
-/// Writes the JSON object of the Trace Event Format (Google, 2016): a process
-/// for each rank with threads for its calls, its communication stream and what it
-/// sends, a counter of its memory, and arrows from what is sent to the call that
-/// waits for it. Times are microseconds of the step. `timeline` was simulated
-/// with a trace; without one only names are written.
+/// Writes the JSON object of the Trace Event Format (Google, 2016). Each rank is a process with
+/// threads for its calls, its communication stream and what it sends, and a counter of its memory.
+/// Arrows lead from what is sent to the call that waits for it. Times are microseconds of the step.
+/// `timeline` was simulated with a trace; without one only names are written.
 void writeTrace(std::ostream &out, const Timeline &timeline, const TraceNames &names = {});
 
 } // namespace dtc::simulate

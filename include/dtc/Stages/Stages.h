@@ -10,22 +10,22 @@
 //     %y = dtc.contract %a, %w         stage 1       %da, %w0 = ... %dh ...        stage 0
 //     %loss = ...                      stage 1       return %loss, sum(%w1, %w0)
 //
-// cutStages makes a module for each rank of the pipeline, and in it a function for each of its
-// stages, with the ops of both directions in one. A value that another stage reads leaves as an
-// outbox and arrives as an inbox of the same name, in the layout in which it is made; stages in
-// between pass it on. Ops without a stage are cloned where they are read.
+// cutStages makes a module for each rank of the pipeline. In it is a function for each of the
+// rank's stages, with the ops of both directions in one. A value that another stage reads leaves as
+// an outbox. It arrives as an inbox of the same name, in the sharding in which it is made. Stages
+// in between pass it on. Ops without a stage are cloned where they are read.
 //
 //   module @rank0  @stage(%x, %w, inbox %dh)                      -> outbox %a, gradient %w0
 //   module @rank1  @stage(%w, target, count, inbox %a)            -> loss, gradient %w1, outbox %dh
 //
 // Each stage adds up its own terms of a tied weight's gradient. @update then has the weight on both
-// ranks: they sum their parts (dist.stage_sum) and make the same update of equal copies. The step
-// vector follows: loss, count, elements of gradients that aren't finite and the squared norm of
-// each stage's gradients are summed over all ranks, so that all clip alike. A weight counts for the
-// norm in the first stage that has it.
+// ranks. They sum their parts (dist.stage_sum) and make the same update of equal copies. The step
+// vector follows. Loss, count, elements of gradients that aren't finite and the squared norm of
+// each stage's gradients are summed over all ranks. So all clip alike. A weight counts for the norm
+// in the first stage that has it.
 //
-// Then each module is partitioned. Forward and backward ops of a stage are still in one function,
-// so a tensor that was gathered for the forward pass is there for the backward pass, as without a
+// Then each module is partitioned. Forward and backward ops of a stage are still in one function.
+// So a tensor that was gathered for the forward pass is there for the backward pass, as without a
 // pipeline. splitPasses takes the function apart. What a later pass reads becomes kept:
 //
 //   @forward(%x, %w) -> outbox %a, kept %a                          F of the schedule
@@ -34,10 +34,10 @@
 // or @input_grad and @weight_grad, for schedules whose backward pass is two calls: what gradients
 // of data depend on is the first.
 //
-// Stages may have meshes of their own. The planned module then has the first mesh, and a module for
-// each further one inside (@group1, ...), with the same step as that mesh has it. A mesh names the
-// devices of its own stages, and none for others. What crosses to another mesh is sent in pieces of
-// shards (lib/Stages/MeshTransfer.h), into which it is cut once functions are local.
+// Stages may have meshes of their own. The planned module then has the first mesh. Inside is a
+// module for each further one (@group1, ...), with the same step as that mesh has it. A mesh names
+// the devices of its own stages, and none for others. What crosses to another mesh is sent in
+// pieces of shards (lib/Stages/MeshTransfer.h), into which it is cut once functions are local.
 //
 // Where nothing is trained, @forward is cut likewise. Its stages are functions of the forward pass,
 // nothing has to be split, and a rank returns the outputs that its stages make.

@@ -1,7 +1,7 @@
 // Library ops of the IR as the package's records of calls, without addresses and scratch.
 //
 // The phase that writes programs and the targets that make the calls see an op through the same
-// record, so that scratch is planned for what is executed.
+// record. So scratch is planned for what is executed.
 #pragma once
 
 #include "dtc/Dialect/Exec/Exec.h"

@@ -136,8 +136,8 @@ LogicalResult SliceOp::verifySymbolUses(SymbolTableCollection &tables) {
 
 namespace {
 
-/// Along a dimension that repeats, a part of a broadcast is the same tensor
-/// repeated less; along another one it is a part of its operand, repeated.
+/// Along a dimension that repeats, a part of a broadcast is the same tensor repeated less. Along
+/// another one it is a part of its operand, repeated.
 struct SliceOfBroadcast : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 

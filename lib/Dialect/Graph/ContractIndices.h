@@ -12,8 +12,8 @@ struct IndexedTensor {
   llvm::StringRef what;            ///< for messages
 };
 
-/// Refuses indices that a tensor repeats, that tensors disagree about the size of, and, of all that
-/// the first `numbering` tensors have, numbers that leave gaps.
+/// Refuses indices that a tensor repeats, and those that tensors disagree about the size of. Also
+/// refuses numbers that leave gaps, of all that the first `numbering` tensors have.
 mlir::LogicalResult verifyIndexSizes(mlir::Operation *op, llvm::ArrayRef<IndexedTensor> tensors,
                                      size_t numbering);
 

@@ -43,7 +43,7 @@ struct ElementwiseCost : CostOpInterface::ExternalModel<ElementwiseCost<Op>, Op>
 };
 
 struct ConstantCost : CostOpInterface::ExternalModel<ConstantCost, arith::ConstantOp> {
-  OpCost getCost(Operation *) const { return {OpKind::Layout}; }
+  OpCost getCost(Operation *) const { return {OpKind::Reindex}; }
 };
 
 /// A constant that holds one value everywhere has it on every shard; others

@@ -5,9 +5,9 @@ using namespace mlir;
 namespace dtc::graph {
 namespace {
 
-/// What bounds the values of an integer tensor where it is used as an index. The targets of a
-/// loss have more values than the classes, which the loss itself sees to; those that are given
-/// as such are bounded, too, their ignored value being known.
+/// What bounds the values of an integer tensor where it is used as an index. The targets of a loss
+/// have more values than the classes, which the loss itself sees to. Those that are given as such
+/// are bounded, too, as their ignored value is known.
 std::optional<int64_t> limitOfUse(OpOperand &use, bool isTarget) {
   auto lastDim = [](Value value) { return shapeOf(value).back(); };
   return TypeSwitch<Operation *, std::optional<int64_t>>(use.getOwner())

@@ -123,9 +123,9 @@ struct AttentionFactors {
 };
 } // namespace
 
-/// Rows are normalized over the keys, so those are rounds. Where the mask is
-/// causal queries are too: a shard would have to know where it begins, as the
-/// iota in the decomposition does. e and f are inside the softmax or its gradient.
+/// Rows are normalized over the keys, so those are rounds. Where the mask is causal queries are
+/// too. A shard would have to know where it begins, as the iota in the decomposition does. And e
+/// and f are inside the softmax or its gradient.
 static AttentionFactors attentionFactors(OpRule &rule, Value query, Value key, Value value,
                                          bool causal) {
   ArrayRef<int64_t> q = shapeOf(query), k = shapeOf(key);
@@ -235,7 +235,7 @@ static double scoreBytes(Value query, Value key) {
   return double(q[0]) * q[1] * q[2] * shapeOf(key)[1] * 4;
 }
 
-/// Makes probabilities beside its scores. The scores are computed once for both passes, and the
+/// Makes probabilities beside its scores. The scores are computed once for both passes. So are the
 /// largest of each row and the sum of its exponentials, of which the result has only one.
 OpCost AttentionOp::getCost() {
   double scores = scoreBytes(getQuery(), getKey());

@@ -20,8 +20,8 @@ using sharding::ShardingRule;
 ///   rule.operand(0, dims).result(0, dims).linear({0});
 ///   return rule.build();
 ///
-/// Factors of size 1 may be named like any other; they reach the rule only where
-/// units are kept, so what reads a finished rule looks factors up by dimension.
+/// Factors of size 1 may be named like any other. They reach the rule only where units are kept, so
+/// what reads a finished rule looks factors up by dimension.
 class OpRule {
 public:
   OpRule(mlir::Operation *op, UnitFactors units);

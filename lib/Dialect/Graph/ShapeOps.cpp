@@ -40,7 +40,7 @@ FailureOr<SmallVector<Value>> IotaOp::buildLocal(OpBuilder &builder, ValueRange 
   return SmallVector<Value>{value};
 }
 
-OpCost IotaOp::getCost() { return {OpKind::Layout}; }
+OpCost IotaOp::getCost() { return {OpKind::Reindex}; }
 
 //===-- broadcast ---------------------------------------------------------===//
 
@@ -70,7 +70,7 @@ ShardingRule BroadcastOp::buildShardingRule(UnitFactors units) {
   return rule.linear({0}).build();
 }
 
-OpCost BroadcastOp::getCost() { return {OpKind::Layout}; }
+OpCost BroadcastOp::getCost() { return {OpKind::Reindex}; }
 Widening BroadcastOp::getWidening() { return Widening::Operands; }
 
 /// Whether what isn't of size 1 are the first dimensions of the result.
@@ -155,7 +155,7 @@ ShardingRule TransposeOp::buildShardingRule(UnitFactors units) {
   return rule.linear({0}).build();
 }
 
-OpCost TransposeOp::getCost() { return {OpKind::Layout}; }
+OpCost TransposeOp::getCost() { return {OpKind::Reindex}; }
 Widening TransposeOp::getWidening() { return Widening::Operands; }
 
 /// Elements stay where they are if only dimensions of size 1 change places.
@@ -216,7 +216,7 @@ FailureOr<SmallVector<Value>> SliceOp::buildLocal(OpBuilder &builder, ValueRange
   return cloneLocal(*this, builder, operands, resultTypes);
 }
 
-OpCost SliceOp::getCost() { return {OpKind::Layout}; }
+OpCost SliceOp::getCost() { return {OpKind::Reindex}; }
 Widening SliceOp::getWidening() { return Widening::Operands; }
 Reach SliceOp::getReach(unsigned) { return Reach::Moved; }
 

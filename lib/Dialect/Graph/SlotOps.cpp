@@ -48,8 +48,8 @@ FailureOr<SmallVector<Value>> ExpertSlotsOp::buildLocal(OpBuilder &builder, Valu
                                                   getCapacity())};
 }
 
-/// Comparing two numbers of rows or slots takes as long as this many flops: the few integer
-/// operations of 64 bits that it is run on fewer units, and none of them is fused.
+/// Comparing two numbers of rows or slots takes as long as this many flops. It is a few integer
+/// operations of 64 bits, which run on fewer units, and none of them is fused.
 static constexpr double kFlopsOfPair = 16;
 
 OpCost ExpertSlotsOp::getCost() {

@@ -52,8 +52,8 @@ static int64_t unitDim(const Shape &lead, ArrayRef<std::pair<int64_t, int64_t>> 
   return -1;
 }
 
-/// data[b, q] for b and q iotas of output dimensions, as attention masks of
-/// Hugging Face are built: dimensions of `data` go to where the iotas run.
+/// data[b, q] for b and q iotas of output dimensions, as Hugging Face builds attention masks.
+/// Dimensions of `data` go to where the iotas run.
 static FailureOr<Tensor> gatherByIotas(Conversion &node, const Tensor &data, ArrayRef<Tensor> parts,
                                        const Shape &lead) {
   Tensor rest = data;
@@ -163,8 +163,8 @@ static Host gatherNDHost(const HostTensor &data, ArrayRef<Tensor> parts, const S
   });
 }
 
-/// Whether `gatherByIotas` knows each component: one position everywhere, or all of a dimension in
-/// order along a dimension of the result that no other component runs along.
+/// Whether `gatherByIotas` knows each component. One kind is one position everywhere. The other is
+/// all of a dimension in order, along a dimension of the result that no other component runs along.
 static bool runAlongResult(const Tensor &data, ArrayRef<Tensor> parts, const Shape &lead) {
   SmallVector<int64_t> taken;
   for (size_t k = 0; k < parts.size(); ++k) {

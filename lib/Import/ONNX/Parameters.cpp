@@ -78,9 +78,9 @@ public:
     });
   }
 
-  /// Further names of tied tensors: a parameter in the signature that has no
-  /// tensor, whose module reads another module's tensor of the same last name;
-  /// and what Identity nodes call the tensor.
+  /// Further names of tied tensors. One is a parameter in the signature that has no tensor, whose
+  /// module reads another module's tensor of the same last name. The others are what Identity nodes
+  /// call the tensor.
   void findAliases(std::vector<FileTensor> &tensors) const {
     llvm::StringMap<FileTensor *> byName;
     for (FileTensor &tensor : tensors)
@@ -220,8 +220,8 @@ static const onnx::TensorProto *constantOf(const onnx::NodeProto &node) {
 }
 
 /// Constant nodes that hold what other files have as initializers: tensors too large to be computed
-/// with. Where no initializer is a weight they are the weights, and so are smaller ones of several
-/// elements that a gradient reaches; else they are buffers.
+/// with. Where no initializer is a weight they are the weights. So are smaller ones of several
+/// elements that a gradient reaches. All others are buffers.
 static LogicalResult addConstants(const Model &model, const llvm::StringMap<bool> &live,
                                   Classifier &classifier, TensorReader &reader,
                                   std::vector<FileTensor> &tensors) {

@@ -1,7 +1,7 @@
 // Graphs inside of nodes: the branches of If, the bodies of Loop and Scan.
 //
-// They are converted where they stand, with what decides them known while importing: of an If the
-// branch that is taken, of a Loop as many copies of its body as it makes rounds.
+// They are converted where they stand, with what decides them known while importing. Of an If it is
+// the branch that is taken, of a Loop as many copies of its body as it makes rounds.
 #pragma once
 
 #include "GraphBuilder.h"

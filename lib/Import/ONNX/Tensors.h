@@ -19,9 +19,8 @@ mlir::Type elementType(mlir::MLIRContext *context, int32_t dataType);
 llvm::LogicalResult checkShape(const Model &model, llvm::ArrayRef<int64_t> shape,
                                const llvm::Twine &what);
 
-/// Finds the bytes of initializers. External data is mapped, never read whole:
-/// the location must be a plain file below the model's folder, and the ranges
-/// of different tensors may not overlap.
+/// Finds the bytes of initializers. External data is mapped, never read whole. The location must be
+/// a plain file below the model's folder, and the ranges of different tensors may not overlap.
 class TensorReader {
 public:
   explicit TensorReader(const Model &model) : model(model) {}

@@ -26,7 +26,7 @@ static Storage storageOf(const AtenTensor &each) {
 }
 
 /// The tensors on which the outputs depend. Of those that are one storage the first that is read
-/// stays, under its own name; the others are its aliases, and `renamed` says whose values they are.
+/// stays, under its own name. The others are its aliases, and `renamed` says whose values they are.
 static std::vector<FileTensor> liveTensors(const AtenGraph &graph,
                                            std::map<std::string, std::string> &names) {
   const auto live = liveValues(graph);

@@ -1,7 +1,7 @@
 // How deep the values of a pickle nest.
 //
 // LibTorch builds and frees what a pickle holds by recursion, and overflows its stack where a
-// million tuples nest. So the pickles of an archive are looked at before it: their opcodes build a
+// million tuples nest. So the pickles of an archive are looked at before it. Their opcodes build a
 // graph of which value holds which, without any of the values.
 #pragma once
 

@@ -5,8 +5,8 @@
 //   NAME/data/0, ...             bytes of tensors
 //
 // The program dtc-torchscript (tools/dtc-torchscript) reads them with LibTorch, and writes two
-// lines of JSON: the program, as archives of torch.export.save have it, and where each tensor's
-// bytes lie in this archive. What it writes is checked as a file is.
+// lines of JSON. One is the program, as archives of torch.export.save have it. The other says where
+// each tensor's bytes lie in this archive. What it writes is checked as a file is.
 #pragma once
 
 #include "AtenGraph.h"

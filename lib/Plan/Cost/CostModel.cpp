@@ -169,9 +169,9 @@ OverlapSlowdown CostModel::overlapSlowdown(int level) const {
 OverlapSlowdown CostModel::ringSlowdown(int level) const {
   if (!kernels)
     return {2, 2}; // both take the same cores
-  // A ring takes a multiprocessor for each channel, through network cards about
-  // half as many as inside a node; both sides wait for memory more often. Of a small
-  // device it leaves half to other kernels.
+  // A ring takes a multiprocessor for each channel, and through network cards about half as many as
+  // inside a node. Both sides wait for memory more often. Of a small device it leaves half to other
+  // kernels.
   auto multiprocessors = double(spec.multiprocessors);
   double channels = std::min(level == 0 ? kChannels : kChannels / 2, multiprocessors / 2);
   return {multiprocessors / (multiprocessors - channels), 1.1};

@@ -47,8 +47,8 @@ struct Tile {
 static constexpr Tile kTiles[] = {{128, 256, 1},   {256, 128, 1},   {128, 128, 0.92},
                                   {64, 256, 0.85}, {256, 64, 0.85}, {64, 128, 0.75},
                                   {128, 64, 0.75}, {64, 64, 0.7}};
-/// Of a kernel, before its first and after its last tile; of each wave, what the
-/// next one doesn't hide; of a split k, for adding up the parts.
+/// Of a kernel, before its first and after its last tile. Of each wave, what the next one doesn't
+/// hide. Of a split k, for adding up the parts.
 static constexpr double kProductSeconds = 4.5e-6, kWaveSeconds = 0.3e-6, kSplitSeconds = 2e-6;
 /// Of a kernel that moves bytes, until its stream is up and after it ebbs.
 static constexpr double kKernelSeconds = 2e-6;

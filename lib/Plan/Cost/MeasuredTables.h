@@ -17,8 +17,8 @@ public:
   /// measured.
   double collectiveSeconds(sharding::StepKind kind, int64_t ranks, double bytes) const;
 
-  /// Seconds of a fork and join, on a line between the measured numbers of
-  /// threads and through the last two beyond; 0 for one thread or unmeasured.
+  /// Seconds of a fork and join. They are on a line between the measured numbers of threads and
+  /// through the last two beyond; 0 for one thread or unmeasured.
   double forkSeconds(int64_t threads) const;
 
 private:

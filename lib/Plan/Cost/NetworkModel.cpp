@@ -16,10 +16,10 @@ static constexpr double kReachedInside = 0.8, kReachedOutside = 0.95;
 
 namespace {
 
-/// One of NCCL's protocols: seconds before the first byte, latency of a hop
-/// relative to that of a level (inside a node, between nodes), and the share of
-/// the bandwidth that carries data. From the tuning constants of NCCL 2.2x, whose
-/// hops are 3.4 us (NVLink) and 14 us (network) with Simple.
+/// One of NCCL's protocols: seconds before the first byte, and the share of the bandwidth that
+/// carries data. Between them, latency of a hop relative to that of a level (inside a node, between
+/// nodes). From the tuning constants of NCCL 2.2x, whose hops are 3.4 us (NVLink) and 14 us
+/// (network) with Simple.
 struct Protocol {
   double base, hopInside, hopOutside, share;
   bool lowLatency; ///< bounded by the rate of flag-checked stores
@@ -44,10 +44,10 @@ static double ramped(double seconds) {
   return seconds * (1 + std::pow(kRampSeconds / seconds, kRampPower));
 }
 
-/// How much longer a hop of a ring through several nodes takes than NCCL's constants,
-/// which are of an idle pair: each of the n - 1 hops waits for the slowest link and,
-/// beside kernels, for a turn on its multiprocessor. Fitted to what FSDP loses of its
-/// throughput between 128 and 2,048 H100 (docs/CostModel.md).
+/// How much longer a hop of a ring through several nodes takes than NCCL's constants, which are of
+/// an idle pair. Each of the n - 1 hops waits for the slowest link. Beside kernels, it also waits
+/// for a turn on its multiprocessor. Fitted to what FSDP loses of its throughput between 128 and
+/// 2,048 H100 (docs/CostModel.md).
 static constexpr double kLoadedHop = 1.75;
 
 NetworkModel::NetworkModel(std::vector<LinkLevel> list, const DeviceSpec &device,
@@ -183,9 +183,9 @@ double NetworkModel::tree(const GroupShape &group, double bytes) const {
   return best;
 }
 
-/// The switch adds up what all n ranks of a node hold and returns it to all:
-/// each rank sends its buffer and the n-th part that it distributes. Between
-/// nodes the n-th parts go up and down a tree, or through switches that reduce.
+/// The switch adds up what all n ranks of a node hold and returns it to all. Each rank sends its
+/// buffer and the n-th part that it distributes. Between nodes the n-th parts go up and down a
+/// tree, or through switches that reduce.
 double NetworkModel::inSwitch(const GroupShape &group, double bytes) const {
   double inside = double(group.inside[0]);
   if (levels[0].inSwitch <= 0 || inside < 3)

@@ -47,12 +47,13 @@ static int64_t storedBytes(const Value &parameter, int64_t bytes) {
 }
 
 ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool trained,
-                              const TensorSharding &layout, const Mesh &mesh,
+                              const TensorSharding &sharding, const Mesh &mesh,
                               const Software &software) {
   const Value &parameter = problem.values[value];
   const OptimizerFacts &optimizer = problem.optimizer;
   ParameterBytes bytes;
-  int64_t whole = localBytes(parameter, layout, mesh), elements = whole / byteSize(parameter.type);
+  int64_t whole = localBytes(parameter, sharding, mesh),
+          elements = whole / byteSize(parameter.type);
   bytes.elements = placedBytes(whole) / byteSize(parameter.type);
   bytes.parameter = placedBytes(storedBytes(parameter, whole));
   if (!trained)
@@ -164,8 +165,8 @@ OpId OpWork::dropsOutputOf(OpId id) const {
 static bool isParameter(const Problem &problem, const ProblemFacts &facts, ValueId value) {
   while (facts.producer[value] >= 0) {
     const Op &op = problem.ops[facts.producer[value]];
-    bool passes = op.kind == OpKind::Layout || op.kind == OpKind::View ||
-                  op.kind == OpKind::Elementwise;
+    bool passes =
+        op.kind == OpKind::Reindex || op.kind == OpKind::View || op.kind == OpKind::Elementwise;
     if (!passes || op.operands.size() != 1)
       return false;
     value = op.operands[0];
@@ -217,7 +218,7 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
         double(localBytes(problem.values[op.results[i]], op.rule->results[i], choice, mesh));
     if (exists(op.results[i]))
       results += bytes;
-    else if (op.kind == OpKind::Layout)
+    else if (op.kind == OpKind::Reindex)
       operands = std::min(operands, bytes); // of a slice's operand only that part is read
   }
   // A look-up reads only the rows it is asked for; its gradient writes them all.
@@ -280,8 +281,8 @@ static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mes
   work.k = local(query[3]);
 }
 
-/// Whether a value was turned by its position: put together again from parts that tables,
-/// which depend on nothing that varies, were multiplied with (Su et al. 2021, RoFormer).
+/// Whether a value was turned by its position. It is then put together again from parts that were
+/// multiplied with tables, which depend on nothing that varies (Su et al. 2021, RoFormer).
 static bool isRotated(const Problem &problem, const ProblemFacts &facts, ValueId value) {
   bool joined = false, scaled = false;
   std::vector<ValueId> open = {value};
@@ -295,7 +296,7 @@ static bool isRotated(const Problem &problem, const ProblemFacts &facts, ValueId
       continue;
     const Op &op = problem.ops[producer];
     joined = joined || op.kind == OpKind::Join;
-    if (op.kind == OpKind::Elementwise || op.kind == OpKind::Layout || op.kind == OpKind::View ||
+    if (op.kind == OpKind::Elementwise || op.kind == OpKind::Reindex || op.kind == OpKind::View ||
         op.kind == OpKind::Join)
       open.insert(open.end(), op.operands.begin(), op.operands.end());
   }
@@ -303,9 +304,9 @@ static bool isRotated(const Problem &problem, const ProblemFacts &facts, ValueId
 }
 
 /// x * cos + rotate(x) * sin, as PyTorch runs Megatron-Core's `_apply_rotary_pos_emb_bshd` for
-/// queries and for keys: 12 kernels each, and 9 for its gradient. In tensors of their size read
-/// or written: two products, a sign (of half), two joins and a sum; back: two products, a
-/// sign (of half), a join, two sums, and two slices that begin with zeros.
+/// queries and for keys: 12 kernels each, and 9 for its gradient. In tensors of their size read or
+/// written: two products, a sign (of half), two joins and a sum. Back: two products, a sign (of
+/// half), a join, two sums, and two slices that begin with zeros.
 void OpWork::addRotary(const Op &op, LocalWork &work) const {
   constexpr double forward = 12, backward = 17;
   const Op &attention = op.backward ? problem.ops[op.forward] : op;
@@ -333,9 +334,9 @@ void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
                    software.dropout + work.biased;
   if (work.attention && !software.fusedRotary && !runsOpByOp())
     addRotary(op, work);
-  // Passes over the logits in f32: the cast, their largest (1), the difference,
-  // exponentials (2 each), their sum (1), the quotient (2); back: the difference
-  // to the target, its scale, the cast (2 each).
+  // Passes over the logits in f32. Forward they are the cast, their largest (1), the difference,
+  // exponentials (2 each), their sum (1), the quotient (2). Back they are the difference to the
+  // target, its scale, the cast (2 each).
   if (double logits = share * logitBytes(op); logits > 0) {
     work.bytes += (op.backward ? 5 : 9) * logits;
     work.kernels = op.backward ? 3 : 6;
@@ -344,9 +345,9 @@ void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
     addMetrics(op, share, work);
 }
 
-/// PyTorch's cross entropy, without gradients: a copy of the logits in f32, and the
-/// kernel of its log softmax, which reads them for their largest, their sum and its
-/// result (cunn_SoftMaxForward), each a pass.
+/// PyTorch's cross entropy, without gradients. It makes a copy of the logits in f32. The kernel of
+/// its log softmax (cunn_SoftMaxForward) reads them for their largest, their sum and its result,
+/// each a pass.
 void OpWork::addMetrics(const Op &op, double share, LocalWork &work) const {
   const Value &logits = problem.values[op.operands[0]];
   double elements = share * double(logits.elements());
@@ -355,8 +356,8 @@ void OpWork::addMetrics(const Op &op, double share, LocalWork &work) const {
   work.kernels += 3 * model.getCluster().software.lossMetrics;
 }
 
-/// Whether rows that find their experts when the program runs are put in order twice: by rank
-/// before they are sent, and by expert where they arrive, several of whom are there.
+/// Whether rows that find their experts when the program runs are put in order twice. Before they
+/// are sent, the order is by rank. Where they arrive for several experts, it is by expert.
 static bool sortsTwice(const Op &op, const Mesh &mesh) {
   int64_t ranks = mesh.size(mesh.ofDegree("ep"));
   return op.kind == OpKind::Lookup && op.groupedExperts >= 0 && ranks > 1 &&

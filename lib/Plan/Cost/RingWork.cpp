@@ -100,9 +100,9 @@ std::vector<RingUse> OpWork::ring(OpId id, const OpSharding &choice, const Mesh 
     for (size_t i = 0; i < values.size(); ++i) {
       if (!sharding::occurs(factors[i], ring->travels))
         continue;
-      auto layout = isResult ? sharding::resultSharding(op.rule, choice, i)
-                             : sharding::operandSharding(op.rule, choice, i);
-      int64_t bytes = localBytes(problem.values[values[i]], layout, mesh);
+      auto sharding = isResult ? sharding::resultSharding(op.rule, choice, i)
+                               : sharding::operandSharding(op.rule, choice, i);
+      int64_t bytes = localBytes(problem.values[values[i]], sharding, mesh);
       double alone = model.collectiveSeconds(StepKind::Permute, ring->axes, double(bytes), mesh);
       double exposed = std::max(0.0, alone - free);
       free = std::max(0.0, free - alone);

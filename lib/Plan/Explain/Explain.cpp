@@ -58,8 +58,8 @@ private:
 
 //===-- changes -----------------------------------------------------------===//
 
-/// What differs between two SPECs of whole plans is the name of the change. dp takes what other
-/// degrees leave, so it is said after them.
+/// What differs between two SPECs of whole plans is the name of the change. What other degrees
+/// leave is dp's, so it is said after them.
 static std::string changedText(const Spec &spec, const Spec &chosen) {
   std::vector<const Setting *> said;
   for (const Setting &setting : settings())

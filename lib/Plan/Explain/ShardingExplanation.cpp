@@ -140,20 +140,20 @@ ShardingExplanation ShardingExplainer::explainArgument(ValueId id) {
   std::vector<TensorSharding> others = {TensorSharding::replicated(value.shape.size())};
   for (size_t dim = 0; dim < value.shape.size(); ++dim) {
     AxisList axes = dividing(value.shape[dim]);
-    TensorSharding layout = TensorSharding::replicated(value.shape.size());
-    layout.dims[dim] = axes.empty() ? tensorAxes : axes;
+    TensorSharding sharding = TensorSharding::replicated(value.shape.size());
+    sharding.dims[dim] = axes.empty() ? tensorAxes : axes;
     if (axes.empty())
-      subject.ways.push_back({layout.str(plan.mesh), false, std::nullopt,
+      subject.ways.push_back({sharding.str(plan.mesh), false, std::nullopt,
                               notDividing("dimension " + std::to_string(dim), value.shape[dim])});
     else
-      others.push_back(std::move(layout));
+      others.push_back(std::move(sharding));
   }
-  for (const TensorSharding &layout : others)
-    if (!(layout == own)) {
+  for (const TensorSharding &sharding : others)
+    if (!(sharding == own)) {
       SolverOptions::Forced forced;
       forced.argument = id;
-      forced.layout = layout;
-      subject.ways.push_back(priced(layout.str(plan.mesh), forced));
+      forced.tensor = sharding;
+      subject.ways.push_back(priced(sharding.str(plan.mesh), forced));
     }
   return subject;
 }

@@ -74,10 +74,10 @@ static constexpr DeviceRow deviceRows[] = {
     {"gb300",     Blackwell,   160, 276.50, 8000, 80,   2500,   0},    // sheet
 };
 
-/// NVLink latencies are NCCL's tuning constants. A hybrid cube mesh has as many
-/// rings as the chosen devices leave (vtrain, 2 to 8 of 8 V100); an A100 reaches
-/// less with few neighbours (vtrain). In-switch reductions: 473 of 450 GB/s bus
-/// bandwidth on 8 H200 and 838 of 900 on 8 B200 (mle), of which 9/14 passes a link.
+/// NVLink latencies are NCCL's tuning constants. A hybrid cube mesh has as many rings as the chosen
+/// devices leave (vtrain, 2 to 8 of 8 V100). An A100 reaches less with few neighbours (vtrain).
+/// In-switch reductions: 473 of 450 GB/s bus bandwidth on 8 H200 and 838 of 900 on 8 B200 (mle), of
+/// which 9/14 passes a link.
 static const std::pair<const char *, Wiring> wirings[] = {
     {"nvlink2-mesh",
      {150, 3.4, 0.9, 0,

@@ -20,14 +20,14 @@ public:
       visit(op);
     for (const FunctionResult &result : problem.results)
       if (!broken)
-        need(result.value, leavingLayout(result, made[result.value], facts, plan),
+        need(result.value, leavingSharding(result, made[result.value], facts, plan),
              facts.producer[result.value]);
     return std::move(broken);
   }
 
 private:
   void visit(OpId id);
-  void need(ValueId value, const TensorSharding &layout, OpId reader);
+  void need(ValueId value, const TensorSharding &sharding, OpId reader);
 
   const Problem &problem;
   const ProblemFacts &facts;
@@ -38,14 +38,14 @@ private:
 
 } // namespace
 
-void Flow::need(ValueId value, const TensorSharding &layout, OpId reader) {
+void Flow::need(ValueId value, const TensorSharding &sharding, OpId reader) {
   const TensorSharding &from = made[value];
-  if (!broken && from != layout && !sharding::reshard(from, layout, plan.mesh))
+  if (!broken && from != sharding && !sharding::reshard(from, sharding, plan.mesh))
     broken = {reader, "cannot bring a tensor from " + from.str(plan.mesh) + " to " +
-                          layout.str(plan.mesh)};
+                          sharding.str(plan.mesh)};
 }
 
-/// Terms of a sum of gradients are brought to the layout of their sum.
+/// Terms of a sum of gradients are brought to the sharding of their sum.
 void Flow::visit(OpId id) {
   const Op &op = problem.ops[id];
   const sharding::OpSharding &choice = plan.ops[id];
@@ -58,8 +58,8 @@ void Flow::visit(OpId id) {
          id);
 }
 
-TensorSharding leavingLayout(const FunctionResult &result, const TensorSharding &made,
-                             const ProblemFacts &facts, const Plan &plan) {
+TensorSharding leavingSharding(const FunctionResult &result, const TensorSharding &made,
+                               const ProblemFacts &facts, const Plan &plan) {
   TensorSharding target = made;
   ValueId of = facts.gradientOf[result.value];
   if (result.kind == ResultKind::Output) {

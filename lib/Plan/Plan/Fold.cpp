@@ -123,8 +123,8 @@ void Folder::findHomes() {
 
 //===-- which blocks are alike --------------------------------------------===//
 
-/// Whether a value that `block` knows is to it what another is to the next one,
-/// or the same to all, as a table that the first block makes.
+/// Whether a value that `block` knows is to it what another is to the next one. Or it is the same
+/// to all, as a table that the first block makes.
 bool Folder::sameReference(ValueId a, ValueId b, int block) const {
   if (a == b || a < 0 || b < 0 || valueHome[a] < 0 || valueHome[b] < 0)
     return a == b;

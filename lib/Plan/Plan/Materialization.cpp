@@ -6,7 +6,7 @@
 namespace dtc::plan {
 
 static bool isPointwise(OpKind kind) {
-  return kind == OpKind::Elementwise || kind == OpKind::Layout || kind == OpKind::Join ||
+  return kind == OpKind::Elementwise || kind == OpKind::Reindex || kind == OpKind::Join ||
          kind == OpKind::View;
 }
 
@@ -19,9 +19,8 @@ static bool fusesWhatItReads(OpKind kind) {
 
 namespace {
 
-/// Which values are stored. Kernels read through views and repeat short
-/// arithmetic on one large tensor; any other value that several ops read is
-/// stored, and so is what a library call reads.
+/// Which values are stored. Kernels read through views and repeat short arithmetic on one large
+/// tensor. Any other value that several ops read is stored, and so is what a library call reads.
 class Materialization {
 public:
   Materialization(const Problem &problem, const ProblemFacts &facts)
@@ -48,7 +47,7 @@ private:
 
 } // namespace
 
-static bool isView(OpKind kind) { return kind == OpKind::Layout || kind == OpKind::View; }
+static bool isView(OpKind kind) { return kind == OpKind::Reindex || kind == OpKind::View; }
 
 void Materialization::findUses() {
   for (auto id = static_cast<OpId>(problem.ops.size()); id-- > 0;) {

@@ -66,13 +66,13 @@ bool agreesWithFirstGroup(const Degrees &degrees) {
          first.microBatch == degrees.microBatch;
 }
 
-const ModelSharding &layoutOf(const Plan &plan, size_t group) {
+const ModelSharding &shardingOf(const Plan &plan, size_t group) {
   return group == 0 ? plan : plan.others[group - 1];
 }
 
 Plan inGroup(const Plan &plan, size_t group) {
   Plan result;
-  static_cast<ModelSharding &>(result) = layoutOf(plan, group);
+  static_cast<ModelSharding &>(result) = shardingOf(plan, group);
   result.degrees = inGroup(plan.degrees, group);
   result.stages = plan.stages;
   result.recompute = plan.recompute;

@@ -28,7 +28,7 @@ private:
   void key(const char *name) { out << YAML::Key << name << YAML::Value; }
   void axes(const AxisList &list);
   void lists(const std::vector<AxisList> &lists);
-  void layout(const TensorSharding &sharding);
+  void writeSharding(const TensorSharding &sharding);
   void value(int number) { out << number; }
   void value(int64_t number) { out << number; }
   void value(const StageGroups &groups);
@@ -65,7 +65,7 @@ void PlanWriter::lists(const std::vector<AxisList> &lists) {
   out << YAML::EndSeq;
 }
 
-void PlanWriter::layout(const TensorSharding &sharding) {
+void PlanWriter::writeSharding(const TensorSharding &sharding) {
   key("dims");
   lists(sharding.dims);
   for (auto [kind, name] : partialNames) {
@@ -138,7 +138,7 @@ void PlanWriter::arguments() {
     out << YAML::Flow << YAML::BeginMap;
     field("name", problem.values[value].name);
     field("kind", name(problem.values[value].kind));
-    layout(sharding);
+    writeSharding(sharding);
     out << YAML::EndMap;
   }
   out << YAML::EndSeq;
@@ -151,7 +151,7 @@ void PlanWriter::storage() {
   for (const ParameterStorage &storage : current->storage) {
     out << YAML::Flow << YAML::BeginMap;
     field("parameter", storage.parameter);
-    layout(storage.use);
+    writeSharding(storage.use);
     const std::pair<const char *, const AxisList *> sharded[] = {
         {"storage_axes", &storage.storageAxes},
         {"gradient_axes", &storage.gradientAxes},

@@ -10,7 +10,7 @@
 //
 // A file with the part `plan` alone is a SPEC: the rest is planned anew.
 //
-// Where pipeline ranks differ, `plan` lists them in groups and the layouts of the second
+// Where pipeline ranks differ, `plan` lists them in groups and the shardings of the second
 // and later ones follow:
 //
 //   plan: {..., stage_groups: [{pp: 1, dp: 2, tp: 4, ...}, {pp: 1, dp: 8, tp: 1, ...}]}
@@ -60,7 +60,7 @@ private:
   AxisId axis(const YAML::Node &node);
   AxisList axes(const YAML::Node &node);
   std::vector<AxisList> lists(const YAML::Node &node);
-  TensorSharding layout(YamlMap &map, size_t rank);
+  TensorSharding readSharding(YamlMap &map, size_t rank);
   void mesh();
   void arguments();
   void storage();
@@ -116,7 +116,7 @@ std::vector<AxisList> ModelShardingReader::lists(const YAML::Node &node) {
   return result;
 }
 
-TensorSharding ModelShardingReader::layout(YamlMap &map, size_t rank) {
+TensorSharding ModelShardingReader::readSharding(YamlMap &map, size_t rank) {
   TensorSharding result;
   result.dims = lists(map.at("dims"));
   if (result.dims.size() != rank)
@@ -193,7 +193,7 @@ static Degrees readDegrees(YamlMap map) {
   return degrees;
 }
 
-//===-- layouts -----------------------------------------------------------===//
+//===-- shardings -----------------------------------------------------------===//
 
 void ModelShardingReader::mesh() {
   for (YamlMap &map : root.items("mesh")) {
@@ -229,7 +229,7 @@ void ModelShardingReader::arguments() {
                                    (isOfModel ? "" : ", or --loss or the batch is another") +
                                    "): " + argumentName);
     }
-    made.arguments[found] = layout(map, problem.values[found].shape.size());
+    made.arguments[found] = readSharding(map, problem.values[found].shape.size());
     map.finish();
   }
 }
@@ -243,7 +243,7 @@ void ModelShardingReader::storage() {
     });
     if (value == problem.values.end())
       map.fail(map.at("parameter"), "the model has no parameter: " + storage.parameter);
-    storage.use = layout(map, value->shape.size());
+    storage.use = readSharding(map, value->shape.size());
     const std::pair<const char *, AxisList *> sharded[] = {
         {"storage_axes", &storage.storageAxes},
         {"gradient_axes", &storage.gradientAxes},

@@ -136,9 +136,9 @@ void GradientMatcher::matchResults() {
       gradientOf[result.value] = it->second;
 }
 
-/// The sum of the gradients of one value belongs to the op that made the value.
-/// (Where an addition passes the gradient of a layer's output on, that is a term of
-/// the gradient of the layer's input, and still the gradient of its output.)
+/// The sum of the gradients of one value belongs to the op that made the value. (An addition may
+/// pass the gradient of a layer's output on. That is a term of the gradient of the layer's input,
+/// and still the gradient of its output.)
 void GradientMatcher::matchSum(OpId id) {
   const Op &sum = problem.ops[id];
   ValueId total = sum.results[0];

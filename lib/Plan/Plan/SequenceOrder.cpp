@@ -63,12 +63,12 @@ bool liesInZigzag(const Problem &problem, const ProblemFacts &facts, const Plan 
   return passesKeysOn(plan.degrees) && whyInOrder(problem, facts, plan.mesh).empty();
 }
 
-sharding::TensorSharding asLoaded(const Value &argument, sharding::TensorSharding layout,
+sharding::TensorSharding asLoaded(const Value &argument, sharding::TensorSharding sharding,
                                   const sharding::Mesh &mesh) {
   if (argument.kind == ValueKind::Input || argument.kind == ValueKind::Target)
-    for (sharding::AxisList &axes : layout.dims)
+    for (sharding::AxisList &axes : sharding.dims)
       std::erase_if(axes, [&](sharding::AxisId axis) { return mesh.axes[axis].degree == "cp"; });
-  return layout;
+  return sharding;
 }
 
 } // namespace dtc::plan

@@ -20,22 +20,22 @@ public:
     checkDeviceCount();
     // All the rest divides by the sizes of the axes.
     for (size_t group = 0; violations.empty() && group < groupCount(plan.degrees); ++group)
-      checkAxes(layoutOf(plan, group).mesh);
+      checkAxes(shardingOf(plan, group).mesh);
     if (!violations.empty())
       return std::move(violations);
     checkStages();
     checkSchedule();
     checkRecompute();
     if (plan.degrees.groups.empty())
-      checkLayout();
+      checkModelSharding();
     for (size_t group = 0; group < plan.degrees.groups.size(); ++group)
-      checkLayoutOf(group);
+      checkGroup(group);
     return std::move(violations);
   }
 
 private:
-  void checkLayout();
-  void checkLayoutOf(size_t group);
+  void checkModelSharding();
+  void checkGroup(size_t group);
   void checkGroups();
   void checkDeviceCount();
   void checkDegrees();

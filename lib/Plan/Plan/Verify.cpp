@@ -55,8 +55,8 @@ void Verifier::checkDeviceCount() {
     report("plan needs more devices than the cluster has: " + std::to_string(needed));
 }
 
-/// Of the one layout of a plan.
-void Verifier::checkLayout() {
+/// Of the one sharding of a plan.
+void Verifier::checkModelSharding() {
   checkMesh();
   checkArguments();
   checkStorage();
@@ -66,11 +66,11 @@ void Verifier::checkLayout() {
     checkFlow();
 }
 
-void Verifier::checkLayoutOf(size_t group) {
+void Verifier::checkGroup(size_t group) {
   const Plan own = inGroup(plan, group);
   Verifier verifier(problem, own, cluster);
   verifier.checkDegrees();
-  verifier.checkLayout();
+  verifier.checkModelSharding();
   for (const Violation &violation : verifier.violations)
     report("stage group " + std::to_string(group) + ": " + violation.message, violation.op);
 }
@@ -180,7 +180,7 @@ void Verifier::checkDevices(size_t index, const std::optional<schedule::Placemen
       report(name + " isn't on the devices of its rank's stage " + std::to_string(first));
     return;
   }
-  int64_t expected = layoutOf(plan, groupOf(plan.degrees, int64_t(index))).mesh.devices();
+  int64_t expected = shardingOf(plan, groupOf(plan.degrees, int64_t(index))).mesh.devices();
   if (static_cast<int64_t>(stage.devices.size()) != expected)
     report(name + " names " + std::to_string(stage.devices.size()) + " devices, its mesh has " +
            std::to_string(expected));
@@ -255,8 +255,8 @@ void Verifier::checkArguments() {
   }
 }
 
-/// Blocks are named once, by their number, and the degrees say what they add up to:
-/// all of one kind, or so many of it and the others of none.
+/// Blocks are named once, by their number, and the degrees say what they add up to. All are of one
+/// kind, or so many of it and the others of none.
 void Verifier::checkRecompute() {
   const Degrees &degrees = plan.degrees;
   Recompute asked = degrees.recompute, most = Recompute::None;
@@ -336,8 +336,8 @@ void Verifier::checkSequence(const ProblemFacts &facts) {
            ", its normalizations are those of sp=" + (splits ? "on" : "off"));
 }
 
-/// Carries the plan out: every value must be had as it is read, and a pending
-/// sum may leave only as a gradient or the loss.
+/// Carries the plan out. Every value must be had as it is read, and a pending sum may leave only as
+/// a gradient or the loss.
 void Verifier::checkFlow() {
   checkSequence(facts());
   if (auto broken = findBrokenFlow(problem, facts(), plan))

@@ -40,8 +40,8 @@ void Verifier::checkStorage() {
       report("plan has no storage for the parameter: " + name);
 }
 
-/// ZeRO splits the state first, then gradients, then parameters, each over axes
-/// of data or context parallelism that are as many ranks as the degrees say.
+/// ZeRO splits the state first, then gradients, then parameters. Each is split over axes of data or
+/// context parallelism that are as many ranks as the degrees say.
 void Verifier::checkLevels() {
   const Degrees &degrees = plan.degrees;
   sharding::AxisList data = batchAxes(plan.mesh), context = plan.mesh.ofDegree("cp");

@@ -57,29 +57,29 @@ int RankExecution::addBuffer(int64_t bytes) {
   return static_cast<int>(buffers.size()) - 1;
 }
 
-void RankExecution::make(ValueId value, TensorSharding layout, std::vector<int> in) {
+void RankExecution::make(ValueId value, TensorSharding sharding, std::vector<int> in) {
   copies[value].clear();
-  copies[value].push_back({std::move(layout), std::move(in)});
+  copies[value].push_back({std::move(sharding), std::move(in)});
 }
 
 void RankExecution::addArguments() {
   for (ValueId value = 0; value < problem.arguments; ++value) {
-    const TensorSharding &layout = plan.arguments.at(value);
-    int buffer = addBuffer(localBytes(problem.values[value], layout, plan.mesh));
+    const TensorSharding &sharding = plan.arguments.at(value);
+    int buffer = addBuffer(localBytes(problem.values[value], sharding, plan.mesh));
     buffers[buffer].persistent = true;
-    make(value, layout, {buffer});
+    make(value, sharding, {buffer});
   }
 }
 
-/// Appends the collectives that bring a copy to another layout.
+/// Appends the collectives that bring a copy to another sharding.
 RankExecution::Copy RankExecution::reshard(ValueId id, const Copy &from, const TensorSharding &to,
                                    OpId reader) {
   const Value &value = problem.values[id];
   bool isStored = work.exists(id);
-  auto list = sharding::reshard(from.layout, to, plan.mesh);
+  auto list = sharding::reshard(from.sharding, to, plan.mesh);
   if (!list) {
-    fail(reader, "cannot bring a tensor from " + from.layout.str(plan.mesh) + " to " +
-                     to.str(plan.mesh));
+    fail(reader,
+         "cannot bring a tensor from " + from.sharding.str(plan.mesh) + " to " + to.str(plan.mesh));
     return {to, from.buffers};
   }
   Copy now = from;
@@ -87,7 +87,8 @@ RankExecution::Copy RankExecution::reshard(ValueId id, const Copy &from, const T
     ExecutionStep run = stepOf(reader);
     run.collective = step.kind;
     run.axes = step.axes;
-    run.bytes = sharding::stepBytes(step, now.layout, value.shape, byteSize(value.type), plan.mesh);
+    run.bytes =
+        sharding::stepBytes(step, now.sharding, value.shape, byteSize(value.type), plan.mesh);
     double alone = model.collectiveSeconds(step.kind, step.axes, double(run.bytes), plan.mesh);
     run.seconds = overlap.exposed(step.kind, step.axes, alone, id, reader);
     run.hostSeconds = model.hostSeconds(1);
@@ -96,25 +97,25 @@ RankExecution::Copy RankExecution::reshard(ValueId id, const Copy &from, const T
     // A part of what isn't stored is computed in its place.
     if (step.kind != StepKind::Slice || isStored)
       now.buffers = {addBuffer(localBytes(value, step.after, plan.mesh))};
-    now.layout = step.after;
+    now.sharding = step.after;
     run.writes = now.buffers;
     steps.push_back(std::move(run));
   }
   return now;
 }
 
-/// The copy of a value in a layout; made on first use, from then on shared.
+/// The copy of a value in a sharding; made on first use, from then on shared.
 /// Where a plan or software keeps parts alone, the backward pass gathers them once more.
-RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &layout,
+RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &sharding,
                                           OpId reader) {
   std::vector<Copy> &known = copies[value];
   bool backward = reader >= 0 && problem.ops[reader].backward.has_value();
   bool again = backward && (plan.degrees.regather || model.getCluster().software.gathersAgain);
   for (Copy &copy : known)
-    if (copy.layout == layout && !(again && copy.gathered))
+    if (copy.sharding == sharding && !(again && copy.gathered))
       return copy;
   size_t first = steps.size();
-  Copy made = reshard(value, known[0], layout, reader);
+  Copy made = reshard(value, known[0], sharding, reader);
   for (size_t i = first; i < steps.size(); ++i)
     made.gathered |= !backward && steps[i].collective == StepKind::AllGather;
   known.push_back(std::move(made));
@@ -164,9 +165,9 @@ void RankExecution::addMask(OpId id, ExecutionStep &step) {
   OpId dropped = work.dropsOutputOf(id);
   if (dropped < 0 || saved.count(dropped))
     return;
-  const TensorSharding &layout = copies[problem.ops[id].results[0]].front().layout;
+  const TensorSharding &sharding = copies[problem.ops[id].results[0]].front().sharding;
   const Value &value = problem.values[problem.ops[id].results[0]];
-  saved[dropped] = addBuffer(localBytes(value, layout, plan.mesh) / byteSize(value.type));
+  saved[dropped] = addBuffer(localBytes(value, sharding, plan.mesh) / byteSize(value.type));
   step.writes.push_back(saved[dropped]);
 }
 
@@ -241,12 +242,12 @@ void RankExecution::runOp(OpId id) {
   run.hostSeconds = model.hostSeconds(computing.kernels);
   for (size_t i = 0; i < op.results.size(); ++i) {
     ValueId value = op.results[i];
-    TensorSharding layout = sharding::resultSharding(op.rule, choice, i);
+    TensorSharding sharding = sharding::resultSharding(op.rule, choice, i);
     bool alias = op.kind == OpKind::View || !work.exists(value);
     if (!alias)
-      run.writes.push_back(addBuffer(localBytes(problem.values[value], layout, plan.mesh)));
+      run.writes.push_back(addBuffer(localBytes(problem.values[value], sharding, plan.mesh)));
     // A fused value is its operands until the kernel that ends the chain.
-    make(value, std::move(layout),
+    make(value, std::move(sharding),
          alias ? atMostTwice(run.reads) : std::vector<int>{run.writes.back()});
   }
   double share = localShare(choice, plan.mesh), kept = work.savedBytes(id),
@@ -270,7 +271,7 @@ void RankExecution::runOp(OpId id) {
   steps.push_back(std::move(run));
 }
 
-/// Terms laid out alike are added first and brought to the sum's layout at once. What it
+/// Terms laid out alike are added first and brought to the sum's sharding at once. What it
 /// takes to add them to earlier microbatches' is the step's (`StageCosts::accumulation`).
 void RankExecution::runSum(OpId id) {
   const Op &op = problem.ops[id];
@@ -286,18 +287,18 @@ void RankExecution::runSum(OpId id) {
     std::vector<int> together;
     size_t count = 0;
     for (size_t j = i; j < op.operands.size(); ++j)
-      if (const Copy &copy = copies[op.operands[j]][0]; copy.layout == first.layout) {
+      if (const Copy &copy = copies[op.operands[j]][0]; copy.sharding == first.sharding) {
         done[j] = true;
         ++count;
         together.insert(together.end(), copy.buffers.begin(), copy.buffers.end());
       }
-    if (first.layout == target) {
+    if (first.sharding == target) {
       total.reads.insert(total.reads.end(), together.begin(), together.end());
     } else if (count == 1) {
       const Copy &copy = bring(op.operands[i], target, id);
       total.reads.insert(total.reads.end(), copy.buffers.begin(), copy.buffers.end());
     } else {
-      Copy sum = reshard(op.results[0], {first.layout, together}, target, id);
+      Copy sum = reshard(op.results[0], {first.sharding, together}, target, id);
       total.reads.insert(total.reads.end(), sum.buffers.begin(), sum.buffers.end());
     }
   }
@@ -325,7 +326,7 @@ size_t RankExecution::firstLeaving() const {
 void RankExecution::finish() {
   for (const FunctionResult &result : problem.results) {
     OpId producer = facts.producer[result.value];
-    TensorSharding target = leavingLayout(result, layoutOf(result.value), facts, plan);
+    TensorSharding target = leavingSharding(result, shardingOf(result.value), facts, plan);
     ValueId of = facts.gradientOf[result.value];
     if (result.kind == ResultKind::Gradient && of >= 0 && of < problem.arguments) {
       sharding::AxisList axes;

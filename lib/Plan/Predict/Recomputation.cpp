@@ -109,7 +109,7 @@ void Replay::keepRead(const std::vector<const ExecutionStep *> &backward) {
 namespace {
 
 /// dtc's kernels compute the gradient of an elementwise op beside the op itself, where all that it
-/// reads is there: of h = f(x), x' = h' f'(x) in one pass, h lies in the place of x, x' in that of
+/// reads is there. Of h = f(x), x' = h' f'(x) in one pass, h lies in the place of x, x' in that of
 /// h'.
 class GradientFusion {
 public:

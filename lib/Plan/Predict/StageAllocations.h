@@ -1,10 +1,10 @@
 // What the calls of a pipeline stage allocate and free, in order: an execution read off
 // as requests to an allocator.
 //
-// For y = f(x), z = g(y) with a backward pass that reads y and z, one stage's forward
-// call allocates t (a temporary of f), y, frees t, allocates z; its backward call
-// frees z and y after the steps that read them last. What other stages make and this
-// one reads is there from the beginning of the call that reads it first.
+// Take y = f(x), z = g(y) with a backward pass that reads y and z. One stage's forward call
+// allocates t (a temporary of f), y, frees t, allocates z. Its backward call frees z and y after
+// the steps that read them last. What other stages make and this one reads is there from the
+// beginning of the call that reads it first.
 #pragma once
 
 #include "dtc/Plan/Emulate/AllocationEvents.h"

@@ -14,8 +14,8 @@ namespace dtc::plan {
 using sharding::AxisList;
 using sharding::StepKind;
 
-/// Optimizer state kept in host memory: bytes/s of one device over PCIe 4.0 x16
-/// as measured, and of one device's share of a server's memory for the update.
+/// Optimizer state kept in host memory. Bytes/s of one device over PCIe 4.0 x16 as measured, and of
+/// one device's share of a server's memory for the update.
 static constexpr double kHostLinkBandwidth = 25e9, kHostMemoryBandwidth = 20e9;
 
 /// The host's time to make a microbatch ready: to load it, broadcast it among tensor-parallel
@@ -93,8 +93,8 @@ double StageCosts::accumulation(const WeightClass &weights, const StageRun &run)
   return model.accumulationSeconds(double(weights.gradients(run)) / double(parts), parts > 1);
 }
 
-/// A pass of `all` seconds on the device, `exchanged` of them communication, for which
-/// the host takes `host`: as long as the longer of the two takes.
+/// A pass of `all` seconds on the device, `exchanged` of them communication, for which the host
+/// takes `host`. It is as long as the longer of the two takes.
 simulate::Work StageCosts::launched(double all, double exchanged, double host) const {
   bool waits = model.getCluster().software.waitsForKernels;
   double longer = waits ? all + host : std::max(all, host);

@@ -88,7 +88,7 @@ bool StageCosts::reducesHalfSums(const WeightClass &weights, const StageRun &run
          weights.gradient.empty() && weights.gradients(run) > weights.parameters(run);
 }
 
-/// Of sums of gradients, what can't begin before the backward pass has ended: those of the
+/// Of sums of gradients, what can't begin before the backward pass has ended. It is those of the
 /// last block, or of the last bucket where that is larger.
 double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) const {
   if (reducesHalfSums(weights, run))

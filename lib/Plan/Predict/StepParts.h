@@ -19,10 +19,9 @@ struct SimulatedStep {
   double tied = 0; ///< gradients of weights that several stages hold
 };
 
-/// Communication between ops is exposed in full. Of the rest, what would be
-/// exposed if stages sent for free is of parameters and gradients, in proportion
-/// to their seconds where several degrees exchange them, and what sending adds
-/// is of "pp".
+/// Communication between ops is exposed in full. Of the rest, what would be exposed if stages sent
+/// for free is of parameters and gradients. Where several degrees exchange them it is theirs in
+/// proportion to their seconds. What sending adds is of "pp".
 StepParts stepParts(const SimulatedStep &step);
 
 } // namespace dtc::plan

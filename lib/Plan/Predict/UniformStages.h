@@ -1,5 +1,5 @@
-// A plan carried out on one mesh and one type of device: what its stages cost that
-// are of this kind, and what their ranks hold and exchange.
+// A plan carried out on one mesh and one type of device. It says what its stages cost that are of
+// this kind, and what their ranks hold and exchange.
 //
 // All stages of a plan are of one kind, unless the cluster has several types of devices
 // or the plan several meshes (StageDevices.h).

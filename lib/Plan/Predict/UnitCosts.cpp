@@ -257,8 +257,8 @@ UnitUse UnitCosts::wholeUse(const UnitUse &use) const {
           whole(use.late),     use.isTerm,        use.isStatic,       use.bytes};
 }
 
-/// By how much what is live grows from each copy of the repeated block to the next,
-/// the same in all of its units; nullopt where it isn't so.
+/// By how much what is live grows from each copy of the repeated block to the next, the same in all
+/// of its units. It is nullopt where it isn't so.
 std::optional<int64_t> UnitCosts::growthOf(const std::vector<int64_t> &most) const {
   const FoldedUnits &fold = executed.units;
   std::optional<int64_t> growth;
@@ -320,8 +320,7 @@ bool UnitCosts::addLive(const ExecutedSteps &steps, const std::vector<int64_t> &
   }
   int64_t kept = 0, left = 0;
   if (fold.copies > 1) {
-    auto rising = growthOf(most[0][0]), falling = growthOf(most[0][1]),
-         last = growthOf(most[1][1]);
+    auto rising = growthOf(most[0][0]), falling = growthOf(most[0][1]), last = growthOf(most[1][1]);
     if (!rising || !falling || !last || growthOf(most[1][0]) != 0)
       return false;
     kept = *rising;
@@ -348,8 +347,8 @@ bool UnitCosts::addLive(const ExecutedSteps &steps, const std::vector<int64_t> &
   return addLeaving(steps, live, left, forward, backward);
 }
 
-/// Adds a buffer of the forward pass to all stages that neither make nor read it, but
-/// begin while it is there in the execution of the whole model.
+/// Adds a buffer of the forward pass to all stages that neither make nor read it. They begin while
+/// it is there in the execution of the whole model.
 static void addBefore(const UnitUse &use, StageTable &outside) {
   std::vector<int> readers = use.forward;
   readers.insert(readers.end(), use.backward.begin(), use.backward.end());
@@ -388,34 +387,38 @@ static void addPassing(const UnitUse &use, StageTable passing[kStageCalls]) {
     add(StageCall::InputGrad, use.backward.front() + 1, use.writer);
 }
 
+namespace {
+/// What values take in stages, by when they are held.
+struct MemoryTables {
+  explicit MemoryTables(int units)
+      : saved(units), staticSaved(units), waiting(units), before(units), after(units) {
+    for (StageTable &each : passing)
+      each = StageTable(units);
+  }
+  void add(const UnitUse &use) {
+    addPassing(use, passing);
+    if (!use.late.empty())
+      waiting.addToStagesWith(use.late, use.bytes);
+    if (use.forwardWriter) {
+      saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
+      if (use.isStatic)
+        staticSaved.addToStagesWith(use.backward, use.bytes);
+      addBefore(use, before);
+    } else {
+      addAfter(use, after);
+    }
+  }
+  StageTable saved, staticSaved, waiting, before, after, passing[kStageCalls];
+};
+} // namespace
+
 bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
                           const ExecutedSteps &steps) {
   std::vector<UnitUse> uses = usesOf(facts, steps);
   if (!inStep(uses))
     return false;
-  struct Tables {
-    explicit Tables(int units)
-        : saved(units), staticSaved(units), waiting(units), before(units), after(units) {
-      for (StageTable &each : passing)
-        each = StageTable(units);
-    }
-    void add(const UnitUse &use) {
-      addPassing(use, passing);
-      if (!use.late.empty())
-        waiting.addToStagesWith(use.late, use.bytes);
-      if (use.forwardWriter) {
-        saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
-        if (use.isStatic)
-          staticSaved.addToStagesWith(use.backward, use.bytes);
-        addBefore(use, before);
-      } else {
-        addAfter(use, after);
-      }
-    }
-    StageTable saved, staticSaved, waiting, before, after, passing[kStageCalls];
-  };
   const FoldedUnits &fold = executed.units;
-  Tables all(units()), repeated(units());
+  MemoryTables all(units()), repeated(units());
   for (const UnitUse &use : uses)
     if (fold.copies == 1)
       all.add(use);
@@ -423,8 +426,9 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
       repeated.add(use);
     else
       all.add(wholeUse(use));
-  for (StageTable Tables::*table :
-       {&Tables::saved, &Tables::staticSaved, &Tables::waiting, &Tables::before, &Tables::after}) {
+  for (StageTable MemoryTables::*table :
+       {&MemoryTables::saved, &MemoryTables::staticSaved, &MemoryTables::waiting,
+        &MemoryTables::before, &MemoryTables::after}) {
     (all.*table).addCopies(repeated.*table, fold.count, fold.copies);
     (all.*table).finish();
   }
@@ -463,7 +467,7 @@ int64_t UnitCosts::peakBytes(int a, int b, int zero, int64_t waiting) const {
 //===-- transfers ---------------------------------------------------------===//
 
 void UnitCosts::addTransfers(const Problem &problem, const ProblemFacts &facts,
-                           const RankExecution &execution, const sharding::Mesh &mesh) {
+                             const RankExecution &execution, const sharding::Mesh &mesh) {
   std::vector<int64_t> forward(cuts.size() + 1, 0), backward(cuts.size() + 1, 0);
   // Over all cuts between two units of the execution.
   const FoldedUnits &fold = executed.units;
@@ -481,7 +485,7 @@ void UnitCosts::addTransfers(const Problem &problem, const ProblemFacts &facts,
       partsOfOps(problem, facts, [&](OpId position) { return executedUnitOf(position); });
   for (const Crossing &crossing : crossingsOf(problem, facts, parts))
     send(crossing.to > crossing.from ? forward : backward, crossing.from, crossing.to,
-         localBytes(problem.values[crossing.value], execution.layoutOf(crossing.value), mesh));
+         localBytes(problem.values[crossing.value], execution.shardingOf(crossing.value), mesh));
   for (size_t i = 1; i < forward.size(); ++i) {
     forward[i] += forward[i - 1];
     backward[i] += backward[i - 1];

@@ -85,7 +85,7 @@ std::vector<bool> UnitCosts::stepsBesideScatters(const ExecutedSteps &steps) con
   return result;
 }
 
-/// Of what the block after each unit's own has, what counts beside the unit's most: in its steps
+/// Of what the block after each unit's own has, what counts beside the unit's most. In its steps
 /// beside that block's scatters it may have less itself.
 static std::vector<int64_t> countedBeside(std::vector<int64_t> after,
                                           const std::vector<int64_t> &most,

@@ -30,9 +30,9 @@ static void place(const Estimate &estimate, Plan &plan) {
   }
 }
 
-static void store(const Degrees &degrees, ModelSharding &layout) {
-  sharding::AxisList axes = storageAxes(degrees, layout.mesh);
-  for (ParameterStorage &storage : layout.storage)
+static void store(const Degrees &degrees, ModelSharding &sharding) {
+  sharding::AxisList axes = storageAxes(degrees, sharding.mesh);
+  for (ParameterStorage &storage : sharding.storage)
     setZeroLevel(storage, degrees.zero, axes);
 }
 

@@ -5,8 +5,8 @@
 
 namespace dtc::plan {
 
-/// The first `devices` of a cluster in runs of the same type, joined alike: {16, 8} of
-/// two nodes of 8 H100 and one of 8 A100.
+/// The first `devices` of a cluster in runs of the same type, joined alike. Of two nodes of 8 H100
+/// and one of 8 A100 these are {16, 8}.
 std::vector<int64_t> alikeDevices(const Cluster &cluster, int64_t devices);
 
 /// How many data-parallel ranks may share ZeRO's storage (hybrid sharding: every group of them

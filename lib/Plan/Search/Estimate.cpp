@@ -229,7 +229,7 @@ public:
 
 private:
   /// Stages are priced as if what a call exchanges hid behind nothing else than the same pass's
-  /// computing: at no more than twice what the simulator takes.
+  /// computing. That is no more than twice what the simulator takes.
   static constexpr double kDearest = 2;
 
   int stages() const { return static_cast<int>(schedule.shape.stages()); }

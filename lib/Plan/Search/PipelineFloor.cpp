@@ -12,9 +12,9 @@ static double evenFloor(double work, double share, double microbatches, double r
   return share * work / (1 - std::pow(1 - share / microbatches, ranks));
 }
 
-/// Whether stages of any parts of units can be such that no rank of a schedule that splits the
-/// backward pass is known to take longer. Each takes as much as it can: one that took less would
-/// have more of the way before it, and more left for those behind it.
+/// Whether stages of any parts of units can be such that a rank isn't known to take longer. This is
+/// for schedules that split the backward pass. Each takes as much as it can. One that took less
+/// would have more of the way before it, and more left for those behind it.
 static bool canKeepWithin(const UnitCosts &unitCosts, const Degrees &degrees, double limit) {
   const schedule::ScheduleShape shape = scheduleShape(degrees);
   auto microbatches = double(degrees.numMicrobatches);

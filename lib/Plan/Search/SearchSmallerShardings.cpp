@@ -1,9 +1,9 @@
 // Shardings that hold less, for candidates that memory keeps from their floor.
 //
-// The fastest sharding of a mesh may not fit until blocks are recomputed, while one that holds
-// less, for a little time, fits as it is. These are found by ever higher prices of memory. Where a
-// model has many layers they gained nothing in any job (docs/SearchDimensions.md), and would take
-// up to half of the planning.
+// The fastest sharding of a mesh may not fit until blocks are recomputed. One that holds less, for
+// a little time, may fit as it is. These are found by ever higher prices of memory. Where a model
+// has many layers they gained nothing in any job (docs/SearchDimensions.md), and would take up to
+// half of the planning.
 #include "Strategies.h"
 
 namespace dtc::plan {

@@ -17,15 +17,16 @@ using sharding::OpSharding;
 using sharding::TensorSharding;
 
 Choices::Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
-                 const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work,
+                 const sharding::Mesh &mesh, TensorShardings &shardings, const OpWork &work,
                  std::optional<bool> sequenceParallel, TensorWeights weights,
                  ContextExchange contextExchange)
-    : problem(problem), facts(facts), bundles(bundles), mesh(mesh), layouts(layouts), work(work),
-      sequenceParallel(sequenceParallel), weights(weights), contextExchange(contextExchange),
-      dataAxes(mesh.ofDegree("dp")), expertAxes(mesh.ofDegree("ep")),
-      sequenceAxes(mesh.ofDegree("cp")), tensorAxes(mesh.ofDegree("tp")) {}
+    : problem(problem), facts(facts), bundles(bundles), mesh(mesh), shardings(shardings),
+      work(work), sequenceParallel(sequenceParallel), weights(weights),
+      contextExchange(contextExchange), dataAxes(mesh.ofDegree("dp")),
+      expertAxes(mesh.ofDegree("ep")), sequenceAxes(mesh.ofDegree("cp")),
+      tensorAxes(mesh.ofDegree("tp")) {}
 
-TensorSharding Choices::batchLayout(ValueId value) const {
+TensorSharding Choices::batchSharding(ValueId value) const {
   TensorSharding result = TensorSharding::replicated(problem.values[value].shape.size());
   auto split = [&](const AxisList &axes, int dim, bool pending) {
     for (AxisId axis : axes)
@@ -274,13 +275,13 @@ const std::vector<ChoiceOutcome> &Choices::outcomes(int kind) {
   if (!isNew)
     return it->second;
   const OpBundle &bundle = bundles.bundles[bundles.representative[kind]];
-  Derivation derivation(problem, facts, bundle, mesh, layouts, work);
+  Derivation derivation(problem, facts, bundle, mesh, shardings, work);
   using Outside = std::pair<std::vector<ShardingId>, std::vector<std::vector<ShardingId>>>;
   std::map<Outside, size_t> seen;
   std::vector<ChoiceOutcome> &result = it->second;
   for (const auto &[choice, pending] : enumerate(bundle)) {
-    std::optional<ChoiceOutcome> outcome = derivation.run(
-        choice, pending, [&](ValueId value) { return batchLayout(value); });
+    std::optional<ChoiceOutcome> outcome =
+        derivation.run(choice, pending, [&](ValueId value) { return batchSharding(value); });
     if (!outcome || !std::isfinite(outcome->seconds))
       continue;
     auto [position, isFirst] =

@@ -15,8 +15,8 @@ using sharding::ShardingRule;
 using sharding::TensorSharding;
 
 Derivation::Derivation(const Problem &problem, const ProblemFacts &facts, const OpBundle &bundle,
-                       const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work)
-    : problem(problem), facts(facts), bundle(bundle), mesh(mesh), layouts(layouts), work(work) {
+                       const sharding::Mesh &mesh, TensorShardings &shardings, const OpWork &work)
+    : problem(problem), facts(facts), bundle(bundle), mesh(mesh), shardings(shardings), work(work) {
   for (size_t i = 0; i < bundle.values.size(); ++i)
     numbers[bundle.values[i]] = static_cast<int>(i);
   made.assign(bundle.values.size(), false);
@@ -87,9 +87,9 @@ static std::vector<int64_t> bytesOf(const Problem &problem, const std::vector<Va
   return result;
 }
 
-/// Of a value from outside that is joined with others to the gradient of a result (of a
-/// product that is cut into gate and up): laid out as in that.
-std::optional<TensorSharding> Derivation::pieceLayout(size_t value) const {
+/// Of a value from outside that is joined with others to the gradient of a result. (The result is
+/// of a product that is cut into gate and up.) It is laid out as in that.
+std::optional<TensorSharding> Derivation::pieceSharding(size_t value) const {
   for (OpId id : bundle.ops) {
     const Op &op = problem.ops[id];
     auto operand = std::find(op.operands.begin(), op.operands.end(), bundle.values[value]);
@@ -107,13 +107,13 @@ std::optional<TensorSharding> Derivation::pieceLayout(size_t value) const {
   return std::nullopt;
 }
 
-TensorSharding Derivation::gradientLayout(size_t value, const AxisList &pending,
-                                          TensorSharding otherwise) const {
+TensorSharding Derivation::gradientSharding(size_t value, const AxisList &pending,
+                                            TensorSharding otherwise) const {
   OpId producer = facts.producer[bundle.values[value]];
   bool isGradient = producer >= 0 && problem.ops[producer].backward;
   int forward = isGradient && !made[value] ? forwardOf(value, false) : -1;
   if (forward < 0)
-    return isGradient && !made[value] ? pieceLayout(value).value_or(otherwise) : otherwise;
+    return isGradient && !made[value] ? pieceSharding(value).value_or(otherwise) : otherwise;
   TensorSharding result = reading[forward];
   for (AxisId axis : pending)
     if (!result.splits(axis))
@@ -167,7 +167,7 @@ static bool passPending(const ShardingRule &rule, const std::vector<TensorShardi
 
 bool Derivation::deriveBackward(size_t index, const AxisList &pending) {
   const Op &op = problem.ops[bundle.ops[index]];
-  // Results take part as operands of no weight, with the layout hoped for.
+  // Results take part as operands of no weight, with the sharding hoped for.
   ShardingRule rule = op.rule;
   std::vector<TensorSharding> tensors;
   std::vector<int64_t> bytes = bytesOf(problem, op.operands);
@@ -201,12 +201,12 @@ void Derivation::apply(size_t index, const OpSharding &choice) {
   for (size_t i = 0; i < op.operands.size(); ++i) {
     int value = local(op.operands[i]);
     outcome.required[value].push_back(
-        layouts.intern(sharding::operandSharding(op.rule, choice, i)));
+        shardings.intern(sharding::operandSharding(op.rule, choice, i)));
   }
   for (size_t i = 0; i < op.results.size(); ++i) {
     int value = local(op.results[i]);
     production[value] = sharding::resultSharding(op.rule, choice, i);
-    outcome.produced[value] = layouts.intern(production[value]);
+    outcome.produced[value] = shardings.intern(production[value]);
     if (index == 0 && facts.materialized[op.results[i]])
       outcome.bytes += double(localBytes(problem.values[op.results[i]], production[value], mesh));
   }
@@ -219,9 +219,9 @@ ChoiceOutcome Derivation::finish() {
     keepDistinct(required);
     if (!made[value] || leaving[value])
       continue;
-    for (ShardingId layout : required)
-      outcome.seconds += layouts.reshardSeconds(problem.values[bundle.values[value]],
-                                               outcome.produced[value], layout);
+    for (ShardingId sharding : required)
+      outcome.seconds += shardings.reshardSeconds(problem.values[bundle.values[value]],
+                                                  outcome.produced[value], sharding);
     required.clear();
   }
   return std::move(outcome);

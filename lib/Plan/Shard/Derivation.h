@@ -8,9 +8,9 @@ namespace dtc::plan {
 class Derivation {
 public:
   Derivation(const Problem &problem, const ProblemFacts &facts, const OpBundle &bundle,
-             const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work);
+             const sharding::Mesh &mesh, TensorShardings &shardings, const OpWork &work);
 
-  /// `outside(value)`: the layout in which a value that the bundle knows nothing
+  /// `outside(value)`: the sharding in which a value that the bundle knows nothing
   /// about is taken. nullopt when gradients pending over `pending` cannot pass.
   template <typename Outside>
   std::optional<ChoiceOutcome> run(const sharding::OpSharding &choice,
@@ -18,7 +18,7 @@ public:
     start(choice);
     for (size_t i = 0; i < bundle.values.size(); ++i)
       if (!known[i])
-        reading[i] = gradientLayout(i, pending, outside(bundle.values[i]));
+        reading[i] = gradientSharding(i, pending, outside(bundle.values[i]));
     findHints();
     for (size_t op = 1; op < bundle.ops.size(); ++op)
       if (!deriveBackward(op, pending))
@@ -28,9 +28,9 @@ public:
 
 private:
   void start(const sharding::OpSharding &choice);
-  sharding::TensorSharding gradientLayout(size_t value, const sharding::AxisList &pending,
-                                          sharding::TensorSharding otherwise) const;
-  std::optional<sharding::TensorSharding> pieceLayout(size_t value) const;
+  sharding::TensorSharding gradientSharding(size_t value, const sharding::AxisList &pending,
+                                            sharding::TensorSharding otherwise) const;
+  std::optional<sharding::TensorSharding> pieceSharding(size_t value) const;
   int forwardOf(size_t value, bool made) const;
   void findHints();
   bool deriveBackward(size_t op, const sharding::AxisList &pending);
@@ -42,7 +42,7 @@ private:
   const ProblemFacts &facts;
   const OpBundle &bundle;
   const sharding::Mesh &mesh;
-  TensorShardings &layouts;
+  TensorShardings &shardings;
   const OpWork &work;
 
   std::vector<bool> made, leaving; ///< by local value

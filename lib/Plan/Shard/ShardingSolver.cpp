@@ -91,14 +91,14 @@ ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts
           double(options.numMicrobatches ? options.numMicrobatches : problem.numMicrobatches)),
       mesh(meshFor(problem, facts, degrees, options)),
       model(cluster, options.devices ? options.devices : degrees.devices()),
-      work(problem, facts, model), layouts(mesh, model), bundles(problem, facts),
-      choices(problem, facts, bundles, mesh, layouts, work, options.sequenceParallel,
+      work(problem, facts, model), shardings(mesh, model), bundles(problem, facts),
+      choices(problem, facts, bundles, mesh, shardings, work, options.sequenceParallel,
               degrees.tensorWeights, degrees.contextExchange) {}
 
-ShardingId ShardingSolver::complete(ShardingId layout) {
-  TensorSharding sharding = layouts[layout];
-  sharding.partial.clear();
-  return layouts.intern(sharding);
+ShardingId ShardingSolver::complete(ShardingId sharding) {
+  TensorSharding whole = shardings[sharding];
+  whole.partial.clear();
+  return shardings.intern(whole);
 }
 
 /// A variable about an op, or about a value.
@@ -149,7 +149,7 @@ int ShardingSolver::localOf(OpId op, ValueId value) const {
   return static_cast<int>(std::find(values.begin(), values.end(), value) - values.begin());
 }
 
-/// What decides the layout in which a value exists. A sum of gradients exists
+/// What decides the sharding in which a value exists. A sum of gradients exists
 /// as the value whose gradient it is.
 ShardingSolver::Member ShardingSolver::maker(ValueId value) {
   Member member;
@@ -171,9 +171,9 @@ ShardingSolver::Member ShardingSolver::maker(ValueId value) {
       member.made->complete = true;
     return member;
   }
-  TensorSharding fixed = choices.batchLayout(value);
+  TensorSharding fixed = choices.batchSharding(value);
   fixed.partial.clear();
-  member.kind = layouts.intern(fixed);
+  member.kind = shardings.intern(fixed);
   member.made = Tensor{};
   return member;
 }
@@ -201,12 +201,12 @@ void ShardingSolver::join(std::vector<Member> &members, Member member) const {
 }
 
 std::vector<ShardingSolver::View> ShardingSolver::views(const Member &member) {
-  auto view = [&](auto layoutOfTensor, const std::vector<ShardingId> *read) {
+  auto view = [&](auto shardingOfTensor, const std::vector<ShardingId> *read) {
     View result;
     if (member.made)
-      result.made = layoutOfTensor(*member.made);
+      result.made = shardingOfTensor(*member.made);
     for (const Tensor &tensor : member.terms)
-      result.terms.push_back(layoutOfTensor(tensor));
+      result.terms.push_back(shardingOfTensor(tensor));
     if (read)
       result.read = *read;
     return result;
@@ -214,21 +214,21 @@ std::vector<ShardingSolver::View> ShardingSolver::views(const Member &member) {
   if (member.type == Member::Fixed)
     return {view([&](const Tensor &) { return ShardingId(member.kind); }, nullptr)};
   std::vector<View> result;
-  if (member.type == Member::LayoutMember) {
-    for (ShardingId layout : domains[member.kind]) {
-      std::vector<ShardingId> read = {layout};
+  if (member.type == Member::SharedMember) {
+    for (ShardingId sharding : domains[member.kind]) {
+      std::vector<ShardingId> read = {sharding};
       result.push_back(
-          view([&](const Tensor &) { return layout; }, member.read >= 0 ? &read : nullptr));
+          view([&](const Tensor &) { return sharding; }, member.read >= 0 ? &read : nullptr));
     }
     return result;
   }
   for (const ChoiceOutcome &outcome : choices.outcomes(member.kind)) {
-    auto layoutOfTensor = [&](const Tensor &tensor) {
-      ShardingId layout = outcome.produced[tensor.local];
-      return tensor.complete ? complete(layout) : layout;
+    auto shardingOfTensor = [&](const Tensor &tensor) {
+      ShardingId sharding = outcome.produced[tensor.local];
+      return tensor.complete ? complete(sharding) : sharding;
     };
     result.push_back(
-        view(layoutOfTensor, member.read >= 0 ? &outcome.required[member.read] : nullptr));
+        view(shardingOfTensor, member.read >= 0 ? &outcome.required[member.read] : nullptr));
   }
   return result;
 }
@@ -236,7 +236,7 @@ std::vector<ShardingSolver::View> ShardingSolver::views(const Member &member) {
 size_t ShardingSolver::viewCount(const Member &member) {
   if (member.type == Member::Fixed)
     return 1;
-  return member.type == Member::LayoutMember ? domains[member.kind].size()
+  return member.type == Member::SharedMember ? domains[member.kind].size()
                                              : choices.outcomes(member.kind).size();
 }
 

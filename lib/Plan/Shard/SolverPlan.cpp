@@ -15,59 +15,59 @@ ShardingSolver::View ShardingSolver::viewOf(const Member &member,
   return views(member)[member.type == Member::Fixed ? 0 : chosen[member.variable]];
 }
 
-/// The choice by which an op of one factor a dimension makes this layout.
-static OpSharding sumSharding(const Op &op, const TensorSharding &layout) {
+/// The choice by which an op of one factor a dimension makes this sharding.
+static OpSharding sumSharding(const Op &op, const TensorSharding &sharding) {
   OpSharding result{std::vector<sharding::AxisList>(op.rule->factors.size()), {}};
-  for (size_t dim = 0; dim < layout.dims.size(); ++dim)
+  for (size_t dim = 0; dim < sharding.dims.size(); ++dim)
     for (sharding::FactorId factor : op.rule->results[0][dim])
-      result.factors[factor] = layout.dims[dim];
+      result.factors[factor] = sharding.dims[dim];
   for (size_t set = 0; set < op.rule->linear.size(); ++set)
     if (op.rule->linear[set].size() == op.operands.size()) {
-      for (const sharding::Partial &partial : layout.partial)
+      for (const sharding::Partial &partial : sharding.partial)
         result.pending.push_back({partial.axis, static_cast<int>(set)});
       break;
     }
   return result;
 }
 
-/// A sum is made in its value's layout, unless all terms are alike and nothing but the value's own
-/// bundle reads it. Then it stays as they are and is brought there by its readers.
+/// A sum is made in its value's sharding, unless all terms are alike and nothing but the value's
+/// own bundle reads it. Then it stays as they are and is brought there by its readers.
 void ShardingSolver::assembleSum(OpId id, const std::vector<int> &chosen, Plan &plan) {
   const Op &op = problem.ops[id];
   ValueId total = op.results[0], of = facts.gradientOf[total];
   std::vector<ShardingId> terms;
   for (ValueId value : op.operands)
     if (value >= problem.arguments)
-      terms.push_back(layoutOf[value]);
+      terms.push_back(shardingOf[value]);
   keepDistinct(terms);
   bool readBySum = std::any_of(
       facts.consumers[total].begin(), facts.consumers[total].end(),
       [&](OpId reader) { return problem.ops[reader].kind == OpKind::GradientSum; });
-  ShardingId layout = -1;
+  ShardingId sharding = -1;
   if (of >= 0 && of < problem.arguments) {
     std::vector<ShardingId> leaves;
     int index = facts.gradientResult[of];
     for (ValueId value : leafTerms(index >= 0 ? problem.results[index].value : total))
-      leaves.push_back(layoutOf[value]);
-    layout = accumulated(layoutOf[of], leaves);
+      leaves.push_back(shardingOf[value]);
+    sharding = accumulated(shardingOf[of], leaves);
   } else if (of < 0 || (terms.size() == 1 && !readBySum)) {
-    layout = terms.empty() ? viewOf(maker(total), chosen).made : terms[0];
+    sharding = terms.empty() ? viewOf(maker(total), chosen).made : terms[0];
   } else {
-    layout = viewOf(maker(total), chosen).made;
+    sharding = viewOf(maker(total), chosen).made;
   }
-  plan.ops[id] = sumSharding(op, layouts[layout]);
-  layoutOf[total] = layouts.intern(sharding::resultSharding(op.rule, plan.ops[id], 0));
+  plan.ops[id] = sumSharding(op, shardings[sharding]);
+  shardingOf[total] = shardings.intern(sharding::resultSharding(op.rule, plan.ops[id], 0));
 }
 
 void ShardingSolver::assembleArguments(const std::vector<int> &chosen, Plan &plan) {
   const bool zigzag = liesInZigzag(problem, facts, plan);
   for (ValueId value = 0; value < problem.arguments; ++value) {
-    plan.arguments[value] = layouts[layoutOf[value]];
+    plan.arguments[value] = shardings[shardingOf[value]];
     const Value &argument = problem.values[value];
     if (zigzag)
       plan.arguments[value] = asLoaded(argument, plan.arguments[value], mesh);
     if (argument.kind == ValueKind::Parameter && argument.trainable)
-      plan.storage.push_back({argument.name, layouts[layoutOf[value]], {}, {}, {}});
+      plan.storage.push_back({argument.name, shardings[shardingOf[value]], {}, {}, {}});
   }
   // What earlier microbatches summed up is laid out as the sum that takes it in.
   for (size_t id = 0; id < problem.ops.size(); ++id)
@@ -96,9 +96,9 @@ Plan ShardingSolver::assemble(const std::vector<int> &chosen) {
   plan.degrees = degrees;
   plan.mesh = mesh;
   plan.ops.resize(problem.ops.size());
-  layoutOf.assign(problem.values.size(), -1);
+  shardingOf.assign(problem.values.size(), -1);
   for (ValueId value = 0; value < problem.arguments; ++value)
-    layoutOf[value] = viewOf(maker(value), chosen).made;
+    shardingOf[value] = viewOf(maker(value), chosen).made;
   for (size_t g = 0; g < bundles.bundles.size(); ++g) {
     const OpBundle &bundle = bundles.bundles[g];
     const ChoiceOutcome &outcome = choices.outcomes(bundle.kind)[chosen[bundleVariable[g]]];
@@ -106,7 +106,7 @@ Plan ShardingSolver::assemble(const std::vector<int> &chosen) {
       plan.ops[bundle.ops[i]] = outcome.ops[i];
     for (size_t i = 0; i < bundle.values.size(); ++i)
       if (outcome.produced[i] >= 0)
-        layoutOf[bundle.values[i]] = outcome.produced[i];
+        shardingOf[bundle.values[i]] = outcome.produced[i];
   }
   for (OpId id = 0; id < static_cast<OpId>(problem.ops.size()); ++id)
     if (problem.ops[id].kind == OpKind::GradientSum)

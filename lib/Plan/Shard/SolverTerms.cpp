@@ -1,4 +1,4 @@
-// The terms of the network: what layouts of a value cost.
+// The terms of the network: what shardings of a value cost.
 #include "dtc/Plan/Shard/ShardingSolver.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -11,7 +11,7 @@ namespace dtc::plan {
 
 using sharding::TensorSharding;
 
-/// Values with more combinations of layouts get a variable of their own.
+/// Values with more combinations of shardings get a variable of their own.
 static constexpr size_t kMaxCombinations = 1 << 13;
 /// Gradients are summed in buckets of about this size.
 static constexpr double kBucketBytes = 25e6;
@@ -25,35 +25,35 @@ static ShardingId madeBy(const std::vector<const ShardingSolver::View *> &views)
   return -1;
 }
 
-/// The layouts in one of the lists of views, until it is asked again.
+/// The shardings in one of the lists of views, until it is asked again.
 const std::vector<ShardingId> &ShardingSolver::distinctOf(const std::vector<const View *> &views,
                                                           std::vector<ShardingId> View::*list) {
-  layoutsOfViews.clear();
+  shardingsOfViews.clear();
   for (const View *view : views)
-    layoutsOfViews.insert(layoutsOfViews.end(), (view->*list).begin(), (view->*list).end());
-  keepDistinct(layoutsOfViews);
-  return layoutsOfViews;
+    shardingsOfViews.insert(shardingsOfViews.end(), (view->*list).begin(), (view->*list).end());
+  keepDistinct(shardingsOfViews);
+  return shardingsOfViews;
 }
 
-/// Every distinct layout that is read is made once.
+/// Every distinct sharding that is read is made once.
 double ShardingSolver::priceReaders(const Value &value, const std::vector<const View *> &views) {
   ShardingId made = madeBy(views);
   const std::vector<ShardingId> &wanted = distinctOf(views, &View::read);
   double seconds = 0;
-  for (ShardingId layout : wanted)
-    seconds += layouts.reshardSeconds(value, made, layout);
+  for (ShardingId sharding : wanted)
+    seconds += shardings.reshardSeconds(value, made, sharding);
   return numMicrobatches * seconds;
 }
 
-/// A variable whose choices are the layouts of `domain`, for a value.
-ShardingSolver::Member ShardingSolver::addLayoutVariable(ValueId value,
+/// A variable whose choices are the shardings of `domain`, for a value.
+ShardingSolver::Member ShardingSolver::addSharedVariable(ValueId value,
                                                          std::vector<ShardingId> domain) {
   keepDistinct(domain);
   auto [it, isNew] = domainIds.try_emplace(domain, static_cast<int>(domains.size()));
   if (isNew)
     domains.push_back(domain);
   Member member;
-  member.type = Member::LayoutMember;
+  member.type = Member::SharedMember;
   member.variable = addVariable(domain.size(), -1, value);
   member.kind = it->second;
   return member;
@@ -75,7 +75,7 @@ bool ShardingSolver::isSmall(const std::vector<Member> &members) {
   return true;
 }
 
-/// The layout in which all members meet: any in which one of them has the value.
+/// The sharding in which all members meet: any in which one of them has the value.
 ShardingSolver::Member ShardingSolver::addShared(ValueId value,
                                                  const std::vector<Member> &members) {
   std::vector<ShardingId> domain;
@@ -86,7 +86,7 @@ ShardingSolver::Member ShardingSolver::addShared(ValueId value,
       domain.insert(domain.end(), view.terms.begin(), view.terms.end());
       domain.insert(domain.end(), view.read.begin(), view.read.end());
     }
-  return addLayoutVariable(value, std::move(domain));
+  return addSharedVariable(value, std::move(domain));
 }
 
 void ShardingSolver::addReaders(ValueId id) {
@@ -110,8 +110,8 @@ void ShardingSolver::addReaders(ValueId id) {
     addTerm(value, members, &ShardingSolver::priceReaders, 0);
     return;
   }
-  // What comes in one layout whatever is chosen (data, tables) is laid out so
-  // that its readers, which may be in every layer, take their parts for free.
+  // Data and tables come in one sharding whatever is chosen. It is such that their readers, which
+  // may be in every layer, take their parts for free.
   if (viewCount(members[0]) == 1) {
     for (size_t i = 1; i < members.size(); ++i)
       addTerm(value, {members[0], members[i]}, &ShardingSolver::priceReaders, 0);
@@ -147,13 +147,13 @@ std::vector<ValueId> ShardingSolver::leafTerms(ValueId total) const {
   return result;
 }
 
-/// Terms of equal layout are added first, then brought to the sum's layout.
+/// Terms of equal sharding are added first, then brought to the sum's sharding.
 double ShardingSolver::priceTerms(const Value &value, const std::vector<const View *> &views) {
   ShardingId target = madeBy(views);
   const std::vector<ShardingId> &terms = distinctOf(views, &View::terms);
   double seconds = 0;
-  for (ShardingId layout : terms)
-    seconds += layouts.reshardSeconds(value, layout, target);
+  for (ShardingId sharding : terms)
+    seconds += shardings.reshardSeconds(value, sharding, target);
   return numMicrobatches * seconds;
 }
 
@@ -167,9 +167,8 @@ void ShardingSolver::addAddition(OpId op) {
   std::vector<double> costs;
   for (const View &view : views(made))
     costs.push_back(numMicrobatches *
-                    model.streamSeconds(passes * double(localBytes(
-                                                     problem.values[total],
-                                                     layouts[view.made], mesh))));
+                    model.streamSeconds(passes * double(localBytes(problem.values[total],
+                                                                   shardings[view.made], mesh))));
   std::vector<int> own(costs.size());
   std::iota(own.begin(), own.end(), 0);
   network.addTerm({made.variable}, {own}, std::move(costs));
@@ -201,23 +200,23 @@ void ShardingSolver::addSum(OpId op) {
 
 //===-- parameters --------------------------------------------------------===//
 
-/// A parameter's choices are the layouts in which any reader may want it.
+/// A parameter's choices are the shardings in which any reader may want it.
 void ShardingSolver::addParameter(ValueId value) {
   const Value &parameter = problem.values[value];
   std::vector<ShardingId> wanted;
   for (OpId consumer : facts.consumers[value])
     if (int bundle = bundles.bundleOf[consumer]; bundle >= 0)
       for (const ChoiceOutcome &outcome : choices.outcomes(bundles.bundles[bundle].kind))
-        for (ShardingId layout : outcome.required[localOf(consumer, value)])
-          if (layouts[layout].partial.empty())
-            wanted.push_back(layout);
+        for (ShardingId sharding : outcome.required[localOf(consumer, value)])
+          if (shardings[sharding].partial.empty())
+            wanted.push_back(sharding);
   if (wanted.empty())
-    wanted.push_back(layouts.intern(TensorSharding::replicated(parameter.shape.size())));
+    wanted.push_back(shardings.intern(TensorSharding::replicated(parameter.shape.size())));
   // Where weights stay as they are stored, those of products are never whole on all tensor-parallel
-  // ranks: computing parts of the sequence with copies isn't tensor parallelism.
+  // ranks. Computing parts of the sequence with copies isn't tensor parallelism.
   auto isTensor = [&](sharding::AxisId axis) { return mesh.axes[axis].degree == "tp"; };
-  auto isWhole = [&](ShardingId layout) {
-    return std::all_of(layouts[layout].dims.begin(), layouts[layout].dims.end(),
+  auto isWhole = [&](ShardingId sharding) {
+    return std::all_of(shardings[sharding].dims.begin(), shardings[sharding].dims.end(),
                        [&](const sharding::AxisList &axes) {
                          return std::none_of(axes.begin(), axes.end(), isTensor);
                        });
@@ -229,17 +228,17 @@ void ShardingSolver::addParameter(ValueId value) {
       !std::all_of(wanted.begin(), wanted.end(), isWhole))
     std::erase_if(wanted, isWhole);
   if (forced && forced->argument == value)
-    wanted = {layouts.intern(forced->layout)};
-  Member member = addLayoutVariable(value, std::move(wanted));
+    wanted = {shardings.intern(forced->tensor)};
+  Member member = addSharedVariable(value, std::move(wanted));
   member.made = Tensor{};
   parameters[value] = member;
   const std::vector<ShardingId> &domain = domains[member.kind];
   std::vector<int> own(domain.size());
   std::iota(own.begin(), own.end(), 0);
   std::vector<double> costs;
-  for (ShardingId layout : domain) {
+  for (ShardingId sharding : domain) {
     bool trained = facts.gradientResult[value] >= 0;
-    ParameterBytes bytes = parameterBytes(problem, value, trained, layouts[layout], mesh,
+    ParameterBytes bytes = parameterBytes(problem, value, trained, shardings[sharding], mesh,
                                           model.getCluster().software);
     // As in the prediction: the update, and the gradient's norm before it.
     double moved = trained ? double(bytes.updateTraffic() + bytes.gradient) : 0;
@@ -253,26 +252,26 @@ void ShardingSolver::addParameter(ValueId value) {
 /// How a parameter's gradient leaves the function: laid out as the parameter,
 /// pending over the axes over which all terms are.
 ShardingId ShardingSolver::accumulated(ShardingId parameter, const std::vector<ShardingId> &terms) {
-  TensorSharding result = layouts[parameter];
-  for (const sharding::Partial &partial : layouts[terms[0]].partial)
+  TensorSharding result = shardings[parameter];
+  for (const sharding::Partial &partial : shardings[terms[0]].partial)
     if (!result.splits(partial.axis) &&
         std::all_of(terms.begin(), terms.end(), [&](ShardingId term) {
-          const auto &list = layouts[term].partial;
+          const auto &list = shardings[term].partial;
           return std::find(list.begin(), list.end(), partial) != list.end();
         }))
       result.partial.push_back(partial);
-  return layouts.intern(result);
+  return shardings.intern(result);
 }
 
 /// The sum over the axes still pending, as a share of a bucket's.
 double ShardingSolver::onceAStep(const Value &parameter, ShardingId gradient) {
   sharding::AxisList axes;
-  for (const sharding::Partial &partial : layouts[gradient].partial)
+  for (const sharding::Partial &partial : shardings[gradient].partial)
     axes.push_back(partial.axis);
   if (axes.empty())
     return 0;
   double bucket = model.collectiveSeconds(sharding::StepKind::AllReduce, axes, kBucketBytes, mesh);
-  return bucket * double(localBytes(parameter, layouts[gradient], mesh)) / kBucketBytes;
+  return bucket * double(localBytes(parameter, shardings[gradient], mesh)) / kBucketBytes;
 }
 
 double ShardingSolver::priceGradient(const Value &value, const std::vector<const View *> &views) {
@@ -280,12 +279,12 @@ double ShardingSolver::priceGradient(const Value &value, const std::vector<const
   const std::vector<ShardingId> &terms = distinctOf(views, &View::terms);
   ShardingId target = accumulated(parameter, terms);
   double seconds = 0;
-  for (ShardingId layout : terms)
-    seconds += layouts.reshardSeconds(value, layout, target);
+  for (ShardingId sharding : terms)
+    seconds += shardings.reshardSeconds(value, sharding, target);
   return numMicrobatches * seconds + onceAStep(value, target);
 }
 
-/// What may come out of `accumulated`, whichever layouts the parameter and its terms have.
+/// What may come out of `accumulated`, whichever shardings the parameter and its terms have.
 std::vector<ShardingId> ShardingSolver::accumulations(const std::vector<Member> &members) {
   std::vector<std::vector<sharding::Partial>> sums = {{}};
   auto add = [&](std::vector<sharding::Partial> partial) {
@@ -295,7 +294,7 @@ std::vector<ShardingId> ShardingSolver::accumulations(const std::vector<Member> 
   for (const Member &member : members)
     for (const View &view : views(member))
       for (ShardingId term : view.terms)
-        add(layouts[term].partial);
+        add(shardings[term].partial);
   for (size_t i = 0; i < sums.size(); ++i) // what pends in all of several
     for (size_t j = 0; j < i; ++j) {
       std::vector<sharding::Partial> both;
@@ -306,9 +305,9 @@ std::vector<ShardingId> ShardingSolver::accumulations(const std::vector<Member> 
   std::vector<ShardingId> result;
   for (ShardingId parameter : domains[members[0].kind])
     for (const std::vector<sharding::Partial> &partial : sums) {
-      TensorSharding pending = TensorSharding::replicated(layouts[parameter].dims.size());
+      TensorSharding pending = TensorSharding::replicated(shardings[parameter].dims.size());
       pending.partial = partial;
-      result.push_back(accumulated(parameter, {layouts.intern(pending)}));
+      result.push_back(accumulated(parameter, {shardings.intern(pending)}));
     }
   return result;
 }
@@ -338,7 +337,7 @@ void ShardingSolver::addParameterGradient(ValueId parameter) {
     addTerm(value, members, &ShardingSolver::priceGradient, 2);
     return;
   }
-  Member asTerm = addLayoutVariable(parameter, accumulations(members)), asTotal = asTerm;
+  Member asTerm = addSharedVariable(parameter, accumulations(members)), asTotal = asTerm;
   asTerm.terms = {Tensor{}};
   asTotal.made = Tensor{};
   addTerm(value, {members[0], asTerm}, &ShardingSolver::priceAccumulation, 4);
@@ -348,7 +347,7 @@ void ShardingSolver::addParameterGradient(ValueId parameter) {
 
 double ShardingSolver::priceOutput(const Value &value, const std::vector<const View *> &views) {
   ShardingId made = madeBy(views);
-  return numMicrobatches * layouts.reshardSeconds(value, made, complete(made));
+  return numMicrobatches * shardings.reshardSeconds(value, made, complete(made));
 }
 
 /// An output of the model leaves the function complete.

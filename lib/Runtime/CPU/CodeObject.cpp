@@ -19,8 +19,8 @@ Result<CodeObject> CodeObject::load(std::span<const char> bytes) {
     }
     done += static_cast<size_t>(wrote);
   }
-  // dlopen takes a path that it has loaded already for the same code: the descriptor, whose number
-  // is in the path, is kept as long as the code.
+  // dlopen takes a path that it has loaded already for the same code. So the descriptor, whose
+  // number is in the path, is kept as long as the code.
   std::string path = "/proc/self/fd/" + std::to_string(descriptor);
   void *handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {

@@ -24,9 +24,9 @@ struct Region {
   int members;
 };
 
-// libgomp isn't built with ThreadSanitizer, which can't see that a team begins after what its
-// caller did before, and that the caller goes on after the team. These two say so; elsewhere they
-// are nothing.
+// libgomp isn't built with ThreadSanitizer. It can't see that a team begins after what its caller
+// did before, and that the caller goes on after the team. These two say so; elsewhere they are
+// nothing.
 void handOver(Region *region) {
 #ifdef __SANITIZE_THREAD__
   __tsan_release(region);

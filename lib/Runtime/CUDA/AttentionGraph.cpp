@@ -11,15 +11,15 @@ constexpr int64_t kAlignment = 16;
 enum Id : int64_t { kScale = 16, kFill, kKeys, kQueries, kOne, kRowSum, kQueryGradSum, kFirstFree };
 
 /// cuDNN has heads before the sequence, and statistics of one column.
-TensorLayout layoutForCudnn(TensorLayout layout) {
-  if (layout.shape.size() == 3) {
-    layout.shape.push_back(1);
-    layout.strides.push_back(1);
-    return layout;
+StridedTensor forCudnn(StridedTensor tensor) {
+  if (tensor.shape.size() == 3) {
+    tensor.shape.push_back(1);
+    tensor.strides.push_back(1);
+    return tensor;
   }
-  std::swap(layout.shape[1], layout.shape[2]);
-  std::swap(layout.strides[1], layout.strides[2]);
-  return layout;
+  std::swap(tensor.shape[1], tensor.shape[2]);
+  std::swap(tensor.strides[1], tensor.strides[2]);
+  return tensor;
 }
 
 /// The tensors of a call, in their order. A bias comes behind them.
@@ -67,12 +67,12 @@ void AttentionGraph::add(Descriptor &operation) {
 }
 
 Descriptor *AttentionGraph::operand(size_t number, bool isTransposed) {
-  TensorLayout layout = layoutForCudnn(call.tensors[number]);
+  StridedTensor tensor = forCudnn(call.tensors[number]);
   if (isTransposed) {
-    std::swap(layout.shape[2], layout.shape[3]);
-    std::swap(layout.strides[2], layout.strides[3]);
+    std::swap(tensor.shape[2], tensor.shape[3]);
+    std::swap(tensor.strides[2], tensor.strides[3]);
   }
-  return keep(plan.addTensor(static_cast<int64_t>(number), layout, kAlignment));
+  return keep(plan.addTensor(static_cast<int64_t>(number), tensor, kAlignment));
 }
 
 Descriptor *AttentionGraph::number(int64_t id, cudnnDataType_t ofType, void *value) {
@@ -88,10 +88,10 @@ Descriptor *AttentionGraph::between(cudnnDataType_t ofType, const Dims &shape, D
 
 Descriptor *AttentionGraph::sum(int64_t id, const Dims &shape) {
   sums.emplace_back(id, sumBytes);
-  TensorLayout layout{fbs::DType::F32, shape, stridesOf(shape)};
-  uint64_t bytes = layout.strides[0] * shape[0] * sizeof(float);
+  StridedTensor tensor{fbs::DType::F32, shape, stridesOf(shape)};
+  uint64_t bytes = tensor.strides[0] * shape[0] * sizeof(float);
   sumBytes += (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-  return keep(plan.addTensor(id, layout, kAlignment));
+  return keep(plan.addTensor(id, tensor, kAlignment));
 }
 
 Descriptor *AttentionGraph::pointwise(cudnnPointwiseMode_t mode, std::vector<Descriptor *> inputs,
@@ -247,7 +247,7 @@ void AttentionGraph::describeBackward() {
   ds = pointwise(CUDNN_POINTWISE_MUL, {ds, factor}, score());
   keyGradient(turned(ds), query, kKeyGrad, sizes.width);
 
-  TensorLayout rowsOfKeys = layoutForCudnn(call.tensors[kKey]);
+  StridedTensor rowsOfKeys = forCudnn(call.tensors[kKey]);
   Descriptor *upright = reshape(key, between(type, rowsOfKeys.shape, rowsOfKeys.strides));
   Descriptor *wide = multiply(
       ds, upright, sum(kQueryGradSum, {sizes.batch, sizes.heads, sizes.queries, sizes.width}));
@@ -255,7 +255,7 @@ void AttentionGraph::describeBackward() {
 }
 
 Status AttentionGraph::make(uint64_t workspaceBytes) {
-  for (const TensorLayout &tensor : call.tensors)
+  for (const StridedTensor &tensor : call.tensors)
     if (!cudnnTypeOf(tensor.dtype))
       return refused("cuDNN has no attention of these element types");
   type = *cudnnTypeOf(call.tensors[kQuery].dtype);

@@ -1,7 +1,8 @@
 // Collectives and messages, through NCCL.
 //
 // NCCL moves contiguous bytes. A collective along an inner dimension packs each rank's part, or
-// what it gets from each, in the room of its queue (CudaQueue::packed), by strided copies:
+// what it gets from each. It does so in the room of its queue (CudaQueue::packed), by strided
+// copies:
 //
 //   all_gather of 2x3 along dimension 1, two ranks
 //     packed  a0 a1 a2 a3 a4 a5 | b0 b1 b2 b3 b4 b5      as NCCL gathers them
@@ -344,7 +345,7 @@ Status CollectiveOperation::slice(const Operand &operand, Address source, Addres
   return copyRows(queue, target, rows.bytes, source + position * rows.bytes, pitch, rows);
 }
 
-/// Messages of one direction have a communicator of their own: a communicator does one call at a
+/// Messages of one direction have a communicator of their own. A communicator does one call at a
 /// time, and a rank may receive before it sends.
 class MessageOperation : public Operation {
 public:

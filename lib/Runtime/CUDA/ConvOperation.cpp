@@ -46,7 +46,7 @@ OperationNames namesOf(fbs::ConvKind kind) {
 ConvCall withTwoDimensions(ConvCall call) {
   if (call.strides.size() != 1)
     return call;
-  for (TensorLayout *tensor : {&call.input, &call.weight, &call.output}) {
+  for (StridedTensor *tensor : {&call.input, &call.weight, &call.output}) {
     int64_t stride = tensor->shape[2] * tensor->strides[2];
     tensor->shape.insert(tensor->shape.begin() + 2, 1);
     tensor->strides.insert(tensor->strides.begin() + 2, stride);
@@ -95,7 +95,7 @@ Status ConvOperation::prepare() {
 
 Result<Descriptor *> ConvOperation::describeOperation(CudnnPlan &plan, bool isWide) {
   std::vector<Descriptor *> tensors;
-  for (const TensorLayout *tensor : {&call.input, &call.weight, &call.output}) {
+  for (const StridedTensor *tensor : {&call.input, &call.weight, &call.output}) {
     Result<Descriptor *> made =
         plan.addTensor(static_cast<int64_t>(tensors.size()), *tensor, isWide ? kWide : 0);
     if (!made)

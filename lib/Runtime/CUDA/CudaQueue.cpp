@@ -63,7 +63,7 @@ void CudaQueue::signal(Event &event) {
   });
 }
 
-/// What is recorded begins when all that was issued before is done, and ends likewise: there is
+/// What is recorded begins when all that was issued before is done, and ends likewise. There is
 /// nothing to wait for across its ends, and CUDA refuses to.
 void CudaQueue::wait(Event &event) {
   auto &own = static_cast<CudaEvent &>(event);

@@ -49,13 +49,13 @@ Descriptor &CudnnPlan::add(cudnnBackendDescriptorType_t kind) {
   return *parts.emplace_back(std::make_unique<Descriptor>(*cudnn, kind));
 }
 
-Result<Descriptor *> CudnnPlan::addTensor(int64_t id, const TensorLayout &layout,
+Result<Descriptor *> CudnnPlan::addTensor(int64_t id, const StridedTensor &strided,
                                           int64_t alignment) {
-  auto size = static_cast<int64_t>(sizeOf(static_cast<DType>(layout.dtype)));
+  auto size = static_cast<int64_t>(sizeOf(static_cast<DType>(strided.dtype)));
   Descriptor &tensor = add(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  DTC_CUDA_TRY(tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, *cudnnTypeOf(layout.dtype))
-                   .set(CUDNN_ATTR_TENSOR_DIMENSIONS, layout.shape)
-                   .set(CUDNN_ATTR_TENSOR_STRIDES, layout.strides)
+  DTC_CUDA_TRY(tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, *cudnnTypeOf(strided.dtype))
+                   .set(CUDNN_ATTR_TENSOR_DIMENSIONS, strided.shape)
+                   .set(CUDNN_ATTR_TENSOR_STRIDES, strided.strides)
                    .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment ? alignment : size)
                    .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
                    .finish());

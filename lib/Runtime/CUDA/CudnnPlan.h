@@ -28,7 +28,7 @@ public:
   /// A descriptor that lives as long as the plan.
   Descriptor &add(cudnnBackendDescriptorType_t kind);
   /// A tensor at addresses of this alignment; 0: that of its elements.
-  Result<Descriptor *> addTensor(int64_t id, const TensorLayout &layout, int64_t alignment);
+  Result<Descriptor *> addTensor(int64_t id, const StridedTensor &strided, int64_t alignment);
   /// One element in the memory of the host, which is read when the plan is executed.
   Result<Descriptor *> addHostNumber(int64_t id, cudnnDataType_t type, size_t rank);
   /// What lies in no memory: it goes from one operation of a graph to another.

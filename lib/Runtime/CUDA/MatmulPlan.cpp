@@ -30,9 +30,9 @@ bool continues(const Dim &outer, const Dim &inner) {
 }
 
 std::optional<Dims3> dimsOf(const MatmulCall &call) {
-  const TensorLayout *tensors[] = {&call.a, &call.b, &call.c};
+  const StridedTensor *tensors[] = {&call.a, &call.b, &call.c};
   size_t rank = call.c.shape.size();
-  for (const TensorLayout *tensor : tensors)
+  for (const StridedTensor *tensor : tensors)
     if (rank < 2 || tensor->shape.size() != rank || tensor->strides.size() != rank)
       return std::nullopt;
   Dims3 dims;
@@ -51,7 +51,7 @@ std::optional<Dims3> dimsOf(const MatmulCall &call) {
       call.b.shape[row] != dims.k.size)
     return std::nullopt;
   for (size_t i = 0; i < row; ++i) {
-    for (const TensorLayout *tensor : {&call.a, &call.b})
+    for (const StridedTensor *tensor : {&call.a, &call.b})
       if (tensor->shape[i] != call.c.shape[i] && tensor->shape[i] != 1)
         return std::nullopt;
     if (call.c.shape[i] != 1)

@@ -1,8 +1,8 @@
 // When the operations of a queue ran on the GPU, for `dtc-run --profile`.
 //
 // Each operation is issued between two events. CUDA gives the time between two events alone, in
-// single precision, so times are counted from an anchor: an event of which the time on the
-// machine's clock is known, and which a later event replaces once a second.
+// single precision, so times are counted from an anchor. This is an event of which the time on the
+// machine's clock is known. A later event replaces it once a second.
 //
 //   host     begin op 1 end | begin op 2 end | ...  await: what has ended goes into the profile
 //   stream   e0    op 1  e1   e2    op 2  e3

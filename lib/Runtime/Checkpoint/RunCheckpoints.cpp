@@ -76,17 +76,17 @@ Result<std::optional<RunCheckpoints>> RunCheckpoints::open(const RunOptions &opt
                                                            int64_t samples) {
   if (options.checkpointDir.empty())
     return std::optional<RunCheckpoints>();
-  Result<CheckpointLayout> layout = CheckpointLayout::of(programs, manifest);
-  if (!layout)
-    return layout.status();
+  Result<CheckpointFiles> files = CheckpointFiles::of(programs, manifest);
+  if (!files)
+    return files.status();
   Result<CheckpointFolder> folder = leads(options) ? CheckpointFolder::claim(options.checkpointDir)
                                                    : CheckpointFolder::visit(options.checkpointDir);
   if (!folder)
     return folder.status();
-  auto resumed = openResumed(options, *folder, layout->info, samples);
+  auto resumed = openResumed(options, *folder, files->info, samples);
   if (!resumed)
     return resumed.status();
-  return std::optional(RunCheckpoints{std::move(*layout), std::move(*folder), std::move(*resumed),
+  return std::optional(RunCheckpoints{std::move(*files), std::move(*folder), std::move(*resumed),
                                       options.checkpointEvery, options.checkpointKeep,
                                       availableCpus()});
 }
@@ -99,7 +99,7 @@ TrainingPoint startOf(const RunOptions &options, const std::optional<RunCheckpoi
 }
 
 Status RunCheckpoints::read(const fbs::Binding &binding, const Part &part, char *target) const {
-  return resumed->read(layout.info.find(binding.name()->str(), stateOf(binding)),
+  return resumed->read(files.info.find(binding.name()->str(), stateOf(binding)),
                        dimsOf(binding.shape()), part, dtypeOf(binding.dtype()), target);
 }
 

@@ -111,7 +111,7 @@ Result<std::unique_ptr<CheckpointWriter>> CheckpointWriter::create(const Target 
                                                                    std::vector<Address> sources) {
   std::unique_ptr<CheckpointWriter> writer(
       new CheckpointWriter(target, communicator, device, std::move(sources)));
-  uint64_t bytes = target.layout.bytesOf(communicator.rank());
+  uint64_t bytes = target.files.bytesOf(communicator.rank());
   auto memory = device.allocate(Space::Host, bytes);
   if (!memory)
     return memory.status();
@@ -135,7 +135,7 @@ Status CheckpointWriter::finish() {
 }
 
 Status CheckpointWriter::copy() {
-  const RankFile &file = target.layout.ranks[communicator->rank()];
+  const RankFile &file = target.files.ranks[communicator->rank()];
   char *place = memory->base();
   for (size_t i = 0; i < file.parts.size(); ++i) {
     const OwnedPart &owned = file.parts[i];
@@ -176,7 +176,7 @@ Status CheckpointWriter::writeAside(const TrainingPoint &point) const {
   Report outcome = bad == all.end() ? Report() : *bad;
   if (communicator->rank() == 0 && partial) {
     if (!outcome.failed) {
-      CheckpointInfo info = target.layout.info;
+      CheckpointInfo info = target.files.info;
       info.point = point;
       for (size_t i = 0; i < all.size(); ++i)
         info.files[i].sha256.assign(all[i].hash, sizeof(all[i].hash));
@@ -215,9 +215,9 @@ Result<std::string> CheckpointWriter::createPartial(int64_t step) const {
 
 Result<std::string> CheckpointWriter::writeShard(const std::string &folder) const {
   int rank = communicator->rank();
-  HashedFile file(folder + "/" + target.layout.info.files[rank].name);
-  file.add(target.layout.ranks[rank].header);
-  file.add({memory->base(), target.layout.bytesOf(rank)});
+  HashedFile file(folder + "/" + target.files.info.files[rank].name);
+  file.add(target.files.ranks[rank].header);
+  file.add({memory->base(), target.files.bytesOf(rank)});
   return file.finish();
 }
 

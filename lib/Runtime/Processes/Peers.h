@@ -51,8 +51,8 @@ public:
 
   /// A new connection of both ranks' ends of a stream; the rank that `calls` is the same on both.
   Result<Socket> open(asio::io_context &io, int peer, const std::string &stream, bool calls);
-  /// What to say where the connection to a peer has ended: why the run was aborted, which is
-  /// often told a moment later, or else that the peer is lost.
+  /// What to say where the connection to a peer has ended. Either it is why the run was aborted,
+  /// which is often told a moment later, or that the peer is lost.
   Status lost(int peer, const std::string &why);
   /// Ends the run because a rank has waited too long, for `missing` where that is known, and names
   /// the rank to blame.

@@ -1,8 +1,8 @@
 // Collectives of a rank that is a process, made of exchanges.
 //
-// Each rank of a group talks to each other one directly. An all-reduce of many bytes divides
-// them: rank i gets part i of every source, adds in the order of the ranks, and sends the sums
-// to all. It goes piece by piece, so that little memory is needed beside the arena.
+// Each rank of a group talks to each other one directly. An all-reduce of many bytes divides them.
+// Rank i gets part i of every source, adds in the order of the ranks, and sends the sums to all. It
+// goes piece by piece, so that little memory is needed beside the arena.
 #include "dtc-rt/ProcessCommunicator.h"
 
 #include "Exchange.h"

@@ -1,7 +1,7 @@
 // What collectives of processes send and receive, as contiguous runs of bytes.
 //
 // Along the first dimension (or where all before it have one element) the part of a rank is
-// contiguous, and goes directly from memory to memory. Along another it is packed first:
+// contiguous. It goes directly from memory to memory. Along another it is packed first:
 //
 //   4x6 divided along dimension 1 among two ranks
 //   a a a b b b

@@ -10,8 +10,8 @@ namespace dtc::schedule {
 #define DTC_SCHEDULE(kind) extern const Descriptor k##kind;
 #include "dtc/Schedule/Schedules.def"
 
-/// Rank r of P runs P - r - 1 forward passes ahead, then one forward and one
-/// backward pass in turn; `backward` appends the calls of the latter for a microbatch.
+/// Rank r of P runs P - r - 1 forward passes ahead, then one forward and one backward pass in turn.
+/// `backward` appends the calls of the latter for a microbatch.
 CallList oneForwardOneBackward(const ScheduleShape &shape, int64_t rank,
                                const std::function<void(CallList &, int32_t)> &backward);
 

@@ -31,9 +31,8 @@ namespace dtc::cpu {
 using kernels::BodyInfo;
 using kernels::KernelKind;
 
-/// A nest of loops whose extents multiply to the number of elements, and the
-/// places at which the innermost is cut so that a piece of a concatenation is
-/// known within each part.
+/// A nest of loops whose extents multiply to the number of elements. It has the places at which the
+/// innermost is cut, so that a piece of a concatenation is known within each part.
 struct LoopShape {
   llvm::SmallVector<int64_t> extents;
   std::set<int64_t> cuts;

@@ -13,7 +13,7 @@ int omp_get_max_threads(void);
 namespace dtc::cpu {
 namespace {
 
-TensorLayout layoutOf(const rt::fbs::TensorT &tensor) {
+StridedTensor stridedTensor(const rt::fbs::TensorT &tensor) {
   return {tensor.dtype, tensor.shape, tensor.strides};
 }
 
@@ -36,14 +36,14 @@ Attribute signatureOf(Operation *op) {
 } // namespace
 
 MatmulCall callOf(const rt::fbs::MatmulT &record) {
-  return {layoutOf(*record.a), layoutOf(*record.b), layoutOf(*record.c)};
+  return {stridedTensor(*record.a), stridedTensor(*record.b), stridedTensor(*record.c)};
 }
 
 ConvCall callOf(const rt::fbs::ConvT &record) {
   return {record.kind,
-          layoutOf(*record.input),
-          layoutOf(*record.weight),
-          layoutOf(*record.output),
+          stridedTensor(*record.input),
+          stridedTensor(*record.weight),
+          stridedTensor(*record.output),
           record.strides,
           record.pad_low,
           record.pad_high,

@@ -13,10 +13,9 @@ namespace dtc::cpu {
 MatmulCall callOf(const rt::fbs::MatmulT &record);
 ConvCall callOf(const rt::fbs::ConvT &record);
 
-/// Refuses contractions and convolutions of element types that oneDNN has no
-/// primitive for on this processor (f64 everywhere, bf16 without AVX-512),
-/// naming the first op of each. Those of f16 become ones of f32, for which
-/// kernels need the processor's conversions (F16C).
+/// Refuses contractions and convolutions of element types that oneDNN has no primitive for on this
+/// processor (f64 everywhere, bf16 without AVX-512). It names the first op of each. Those of f16
+/// become ones of f32, for which kernels need the processor's conversions (F16C).
 mlir::LogicalResult checkLibraryTypes(mlir::ModuleOp module);
 
 /// Sets the number of threads of library calls that this thread makes or

@@ -23,7 +23,7 @@ ElementTypes elementTypesOf(Operation *op) {
 /// Whether the library has the smallest contraction of these types. Attention becomes contractions.
 bool hasProduct(const ElementTypes &types) {
   auto tensor = [](Type type) {
-    return TensorLayout{target::dtypeOf(type).value_or(rt::fbs::DType::F64), {2, 2}, {2, 1}};
+    return StridedTensor{target::dtypeOf(type).value_or(rt::fbs::DType::F64), {2, 2}, {2, 1}};
   };
   dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   try {

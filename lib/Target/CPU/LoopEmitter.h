@@ -35,8 +35,8 @@ struct Findings {
   };
   std::optional<Split> split;
   std::optional<std::pair<LoopId, int64_t>> cut;
-  /// How an operand is read: in which store loops (0 is before the first), whether only at the
-  /// element being written there, and whether only in the row being computed.
+  /// How an operand is read. It says in which store loops (0 is before the first). It says whether
+  /// only at the element being written there, and whether only in the row being computed.
   struct Reads {
     std::map<int, bool> onlyWrittenElement;
     bool onlyThisRow = true;

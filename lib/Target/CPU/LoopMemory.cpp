@@ -106,27 +106,16 @@ void LoopEmitter::storeAt(unsigned result, AffineExpr offset, Value value) {
 }
 
 Value LoopEmitter::loadConstant(DenseElementsAttr elements, AffineExpr offset) {
-  // A table in the code object, in the compute type; booleans are bytes.
-  Type element = elements.getElementType();
-  bool boolean = element.isInteger(1);
-  Type scalar = boolean ? builder.getI8Type() : computeType(element);
-  SmallVector<Attribute> values;
-  for (Attribute value : elements.getValues<Attribute>()) {
-    if (auto number = dyn_cast<FloatAttr>(value))
-      value = builder.getFloatAttr(scalar, number.getValueAsDouble());
-    else if (boolean)
-      value = builder.getI8IntegerAttr(cast<IntegerAttr>(value).getValue().getZExtValue());
-    values.push_back(value);
-  }
-  auto type = RankedTensorType::get({elements.getNumElements()}, scalar);
+  DenseElementsAttr table = kernels::tableOf(elements);
+  Type scalar = table.getElementType();
   std::string name = (function.getName() + ".table" + Twine(numTables++)).str();
   Value base;
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(function);
-    auto array = LLVM::LLVMArrayType::get(scalar, elements.getNumElements());
+    auto array = LLVM::LLVMArrayType::get(scalar, table.getNumElements());
     LLVM::GlobalOp::create(builder, loc, array, /*isConstant=*/true, LLVM::Linkage::Internal, name,
-                           DenseElementsAttr::get(type, values));
+                           table);
   }
   {
     kernels::ElementEvaluator::OuterScopes outer(evaluator, 0);
@@ -137,7 +126,7 @@ Value LoopEmitter::loadConstant(DenseElementsAttr elements, AffineExpr offset) {
   Value from = address(base, offset, scalar);
   evaluator.position();
   Value loaded = LLVM::LoadOp::create(builder, loc, scalar, from);
-  if (!boolean)
+  if (!elements.getElementType().isInteger(1))
     return loaded;
   Value zero = arith::ConstantOp::create(builder, loc, builder.getI8IntegerAttr(0));
   return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, loaded, zero);

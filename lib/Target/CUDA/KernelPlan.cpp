@@ -24,7 +24,7 @@ static constexpr int64_t kOneThreadColumns = 8;
 /// More threads would leave each fewer than 128 registers.
 static constexpr int64_t kMostRowThreads = 512;
 static constexpr int64_t kMostColumnWarps = 8;
-/// Threads of a scatter kernel have some columns each, and a block has some rows of the table: the
+/// Threads of a scatter kernel have some columns each, and a block has some rows of the table. The
 /// fewer blocks, the fewer times all indices are read.
 static constexpr int64_t kColumnsOfThread = 4, kMostScatterThreads = 256, kScatterBlocks = 264,
                          kMostTableRows = 64;
@@ -146,8 +146,9 @@ static void planThreads(const BodyInfo &info, KernelPlan &plan) {
   plan.blocks = ceilDivide(plan.items, plan.itemsInBlock());
 }
 
-/// A result may overwrite an operand each of whose elements is read by the thread that then
-/// writes it, or before the threads of a row meet, which they do before they write.
+/// A result may overwrite an operand in two cases. Each of the operand's elements is read by the
+/// thread that then writes it. Or it is read before the threads of a row meet, which they do before
+/// they write.
 static bool mayOverwrite(const Accesses &accesses, unsigned operand, unsigned result) {
   auto written = accesses.writtenIn.find(result);
   auto reads = accesses.reads.find(operand);

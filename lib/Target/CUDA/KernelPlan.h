@@ -14,8 +14,8 @@
 //
 // A pointwise kernel of several pieces gives each as many blocks as it needs. A block finds out by
 // its number which piece it does a part of. Where pieces are added up, a block leaves the sum of
-// its part in the place of its number: a thread adds up `rounds` units, as many apart as there are
-// threads, then all threads what they have, as those that share a row do.
+// its part in the place of its number. A thread adds up `rounds` units, as many apart as there are
+// threads. Then all threads add up what they have, as those that share a row do.
 //
 // With rows of 768 columns: three warps, units of 4, two units a thread; the row is read once.
 //

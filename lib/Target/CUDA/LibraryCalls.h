@@ -8,8 +8,8 @@ namespace dtc::cuda {
 /// Two of a matrix, and one over which products of equal strides follow each other.
 inline constexpr size_t kMostProductDims = 3;
 
-/// Whether cuDNN computes this attention, forward and backward, on all architectures: in half
-/// precision, without a bias, with heads of a multiple of 8 and at most 128.
+/// Whether cuDNN computes this attention, forward and backward, on all architectures. It does in
+/// half precision, without a bias, with heads of a multiple of 8 and at most 128.
 bool takesAttention(mlir::Operation *op);
 
 /// Refuses products and convolutions that the libraries haven't, naming the first op of each.

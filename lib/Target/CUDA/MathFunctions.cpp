@@ -217,8 +217,8 @@ Value Doubles::logarithmOfOnePlus(Value x) {
   return select(infinite, x, result);
 }
 
-/// Halving the angle twice, by tan(a / 2) = t / (1 + sqrt(1 + t^2)), leaves at most pi / 16 of what
-/// is at most pi / 4; the series does the rest.
+/// The angle is halved twice, by tan(a / 2) = t / (1 + sqrt(1 + t^2)). Of at most pi / 4, pi / 16
+/// is left at most. The series does the rest.
 Value Doubles::inverseTangent(Value x) {
   Value size = absolute(x);
   Value isLarge = compare(Predicate::OGT, size, number(1));

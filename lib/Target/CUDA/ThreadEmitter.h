@@ -8,8 +8,9 @@
 //       for e in 0..3: result[4 * unit + e] = body at 4 * unit + e
 //
 // A guard opens a scope of its own, so that nothing within it is computed, or read, before it.
-// Straight code for the units of a row leaves the evaluator's memory of scalars intact from the
-// pass of a reduction to that of the results: a row that fits into registers is read once.
+// Straight code for the units of a row leaves the evaluator's memory of scalars intact. What the
+// pass of a reduction computed is there for that of the results. A row that fits into registers is
+// read once.
 #pragma once
 
 #include "KernelPlan.h"

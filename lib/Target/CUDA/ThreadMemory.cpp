@@ -30,8 +30,8 @@ Value ThreadEmitter::bufferOf(unsigned number) const {
                            : info.body.getTerminator()->getOperand(number - operands);
 }
 
-/// No buffer overlaps another, but for a result and the operand whose buffer it may take over;
-/// operands that stay are read past the coherent cache.
+/// No buffer overlaps another, but for a result and the operand whose buffer it may take over.
+/// Operands that stay are read past the coherent cache.
 void ThreadEmitter::setArgumentAttributes() {
   unsigned operands = info.body.getNumArguments();
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
@@ -124,30 +124,17 @@ void ThreadEmitter::writeResults(ArrayRef<unsigned> results, ArrayRef<AffineExpr
       storeAt(result, number, value);
 }
 
-/// A table in the code, in the compute type; booleans are bytes.
 Value ThreadEmitter::loadConstant(DenseElementsAttr elements, AffineExpr offset) {
-  Type element = elements.getElementType();
-  bool boolean = element.isInteger(1);
-  Type scalar = boolean ? builder.getI8Type() : computeType(element);
-  SmallVector<Attribute> values;
-  for (Attribute value : elements.getValues<Attribute>()) {
-    if (auto number = dyn_cast<FloatAttr>(value))
-      value = builder.getFloatAttr(scalar, number.getValueAsDouble());
-    else if (boolean)
-      value = builder.getI8IntegerAttr(cast<IntegerAttr>(value).getValue().getZExtValue());
-    values.push_back(value);
-  }
-  int64_t count = elements.getNumElements();
-  auto type = RankedTensorType::get({count}, scalar);
+  DenseElementsAttr values = kernels::tableOf(elements);
+  Type element = elements.getElementType(), scalar = values.getElementType();
   std::string name = (function.getName() + "_table" + Twine(numGlobals++)).str();
   LLVM::GlobalOp table;
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPoint(function);
-    table = LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(scalar, count),
-                                   /*isConstant=*/true, LLVM::Linkage::Internal, name,
-                                   DenseElementsAttr::get(type, values), kBufferAlignment,
-                                   unsigned(NVVM::NVVMMemorySpace::Global));
+    table = LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(scalar, values.size()),
+                                   /*isConstant=*/true, LLVM::Linkage::Internal, name, values,
+                                   kBufferAlignment, unsigned(NVVM::NVVMMemorySpace::Global));
   }
   Value base;
   {
@@ -158,7 +145,7 @@ Value ThreadEmitter::loadConstant(DenseElementsAttr elements, AffineExpr offset)
   Value from = address(base, offset, scalar);
   evaluator.position();
   Value loaded = LLVM::LoadOp::create(builder, loc, scalar, from);
-  return boolean ? fromStorage(builder, loc, loaded, element) : loaded;
+  return element.isInteger(1) ? fromStorage(builder, loc, loaded, element) : loaded;
 }
 
 Value ThreadEmitter::sharedArray(Type element, int64_t count) {

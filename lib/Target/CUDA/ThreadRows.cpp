@@ -112,7 +112,7 @@ void ThreadEmitter::emitRowReductions(AffineExpr row, ArrayRef<ReduceOp> group) 
   }
 }
 
-/// Within a warp by exchanges in pairs, which leave the same sum in every lane; among warps
+/// Within a warp by exchanges in pairs, which leave the same sum in every lane. Among warps it goes
 /// through memory of the block, where each warp leaves one.
 ThreadEmitter::Values ThreadEmitter::acrossLanes(ArrayRef<ReduceOp> ops, Values values) {
   if (plan.lanes == 1)

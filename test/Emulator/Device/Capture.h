@@ -1,7 +1,7 @@
 // Stream capture, and the graph that it makes.
 //
 // Operations put on a captured stream become nodes. A stream joins the capture when it waits for an
-// event that was recorded on a stream of the capture, and must be joined again by the stream where
+// event that was recorded on a stream of the capture. It must be joined again by the stream where
 // the capture began:
 //
 //     begin(s0)   s0: A   record e   s1 waits e   s1: B   record f   s0: C   s0 waits f   s0: D

@@ -21,8 +21,8 @@ struct Operation {
   std::string name;
   /// Carries it out on a worker's thread, and says what it has read and written. Throws a Fault.
   std::function<Accesses()> run;
-  /// Words of the host: what other streams have done before they wrote one is over when this is;
-  /// who waits for the other comes after this.
+  /// Words of the host. What other streams have done before they wrote one is over when this is.
+  /// What waits for the other comes after this.
   const void *acquires = nullptr, *releases = nullptr;
 };
 

@@ -8,8 +8,8 @@
 //     stream 1:  wait for e         stream 1 has [1, 0]
 //     stream 1:  read A             clock [1, 1]: operation 1 of stream 0 is over
 //
-// Without the wait the read's clock is [0, 1], and the two are concurrent: a race, even where this
-// run happened to execute them in the right order.
+// Without the wait the read's clock is [0, 1], and the two are concurrent. That is a race, even
+// where this run happened to execute them in the right order.
 #pragma once
 
 #include <algorithm>

@@ -90,75 +90,59 @@ void Block::releaseBarrier() {
     warp.epoch = 0;
 }
 
-Lanes<uint32_t> Block::special(Special special, unsigned warp) const {
+uint32_t Block::specialOf(Special special, unsigned warp, unsigned lane) const {
   const Extent &threads = owner->threads, &blocks = owner->blocks;
-  Lanes<uint32_t> result;
-  for (unsigned lane = 0; lane < kLanes; ++lane) {
-    unsigned thread = warp * kLanes + lane;
-    uint32_t less = (1u << lane) - 1, equal = 1u << lane;
-    switch (special) {
-    case Special::ThreadX:
-      result[lane] = thread % threads.x;
-      break;
-    case Special::ThreadY:
-      result[lane] = thread / threads.x % threads.y;
-      break;
-    case Special::ThreadZ:
-      result[lane] = thread / threads.x / threads.y;
-      break;
-    case Special::BlockX:
-      result[lane] = place.x;
-      break;
-    case Special::BlockY:
-      result[lane] = place.y;
-      break;
-    case Special::BlockZ:
-      result[lane] = place.z;
-      break;
-    case Special::ThreadsX:
-      result[lane] = threads.x;
-      break;
-    case Special::ThreadsY:
-      result[lane] = threads.y;
-      break;
-    case Special::ThreadsZ:
-      result[lane] = threads.z;
-      break;
-    case Special::BlocksX:
-      result[lane] = blocks.x;
-      break;
-    case Special::BlocksY:
-      result[lane] = blocks.y;
-      break;
-    case Special::BlocksZ:
-      result[lane] = blocks.z;
-      break;
-    case Special::Lane:
-      result[lane] = lane;
-      break;
-    case Special::WarpOfBlock:
-      result[lane] = warp;
-      break;
-    case Special::Warps:
-      result[lane] = static_cast<uint32_t>(warps.size());
-      break;
-    case Special::MaskEqual:
-      result[lane] = equal;
-      break;
-    case Special::MaskLess:
-      result[lane] = less;
-      break;
-    case Special::MaskLessEqual:
-      result[lane] = less | equal;
-      break;
-    case Special::MaskGreater:
-      result[lane] = ~(less | equal);
-      break;
-    case Special::MaskGreaterEqual:
-      result[lane] = ~less;
-      break;
-    }
+  unsigned thread = warp * kLanes + lane;
+  uint32_t less = (1u << lane) - 1, equal = 1u << lane;
+  switch (special) {
+  case Special::ThreadX:
+    return thread % threads.x;
+  case Special::ThreadY:
+    return thread / threads.x % threads.y;
+  case Special::ThreadZ:
+    return thread / threads.x / threads.y;
+  case Special::BlockX:
+    return place.x;
+  case Special::BlockY:
+    return place.y;
+  case Special::BlockZ:
+    return place.z;
+  case Special::ThreadsX:
+    return threads.x;
+  case Special::ThreadsY:
+    return threads.y;
+  case Special::ThreadsZ:
+    return threads.z;
+  case Special::BlocksX:
+    return blocks.x;
+  case Special::BlocksY:
+    return blocks.y;
+  case Special::BlocksZ:
+    return blocks.z;
+  case Special::Lane:
+    return lane;
+  case Special::WarpOfBlock:
+    return warp;
+  case Special::Warps:
+    return static_cast<uint32_t>(warps.size());
+  case Special::MaskEqual:
+    return equal;
+  case Special::MaskLess:
+    return less;
+  case Special::MaskLessEqual:
+    return less | equal;
+  case Special::MaskGreater:
+    return ~(less | equal);
+  case Special::MaskGreaterEqual:
+    return ~less;
   }
+  return 0; // no other register
+}
+
+Lanes<uint32_t> Block::special(Special special, unsigned warp) const {
+  Lanes<uint32_t> result;
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    result[lane] = specialOf(special, warp, lane);
   return result;
 }
 

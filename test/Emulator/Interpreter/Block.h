@@ -56,6 +56,8 @@ public:
   uint64_t executed = 0;
 
 private:
+  /// The special register of the thread that is this lane of the warp.
+  uint32_t specialOf(Special special, unsigned warp, unsigned lane) const;
   uint32_t fullMask(unsigned warp) const {
     unsigned lanes = lanesOf(warp);
     return lanes == kLanes ? kAllLanes : (1u << lanes) - 1;

@@ -1,10 +1,10 @@
 // A kernel in the compact form that the interpreter carries out.
 //
 // PTX is decoded once, when its module is loaded. Each instruction has the function that executes
-// it for all 32 lanes of a warp, and operands that are offsets into the warp's registers or into
-// the kernel's constants. A register is an array of 32 values, a predicate a mask of 32 bits.
-// Registers whose lives don't overlap share their place, so that a warp's registers stay in the
-// processor's first cache.
+// it for all 32 lanes of a warp. Its operands are offsets into the warp's registers or into the
+// kernel's constants. A register is an array of 32 values, a predicate a mask of 32 bits. Registers
+// whose lives don't overlap share their place, so that a warp's registers stay in the processor's
+// first cache.
 #pragma once
 
 #include <array>

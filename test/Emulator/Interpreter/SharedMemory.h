@@ -1,9 +1,9 @@
 // Shared memory of a block, with who touched what since the last barrier.
 //
-// Two threads race where both touch a place, one of them writes, and no barrier lies between: the
-// block's, or for lanes of one warp also `bar.warp.sync`. Each granule of bytes remembers its last
-// writer and its readers. A moment is the count of the block's barriers and of the warp's own
-// barriers since.
+// Two threads race where both touch a place, one of them writes, and no barrier lies between.
+// Barriers are the block's and, for lanes of one warp, also `bar.warp.sync`. Each granule of bytes
+// remembers its last writer and its readers. A moment is the count of the block's barriers and of
+// the warp's own barriers since.
 #pragma once
 
 #include <cstddef>

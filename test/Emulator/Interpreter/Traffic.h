@@ -1,9 +1,9 @@
 // How much of a GPU's memory a launch moves, against the least that it must.
 //
 // A GPU moves sectors of 32 bytes. What a block has moved once is counted once, as if a cache held
-// it while the block runs; what two blocks move is counted twice. So a kernel that reads a row in
-// several passes is as good as one that keeps it, and one that leaves bytes of its sectors unused
-// is not.
+// it while the block runs. What two blocks move is counted twice. So a kernel that reads a row in
+// several passes is as good as one that keeps it. One that leaves bytes of its sectors unused is
+// not.
 #pragma once
 
 #include "Emulator/Device/AccessHistory.h"

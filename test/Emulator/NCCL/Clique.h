@@ -1,9 +1,9 @@
 // The ranks of a communicator, and how they meet.
 //
-// Every rank counts the collectives that its stream carries out. The n-th ones of all ranks meet:
-// they must be the same operation with the same count, type and reduction, or all ranks fail at
+// Every rank counts the collectives that its stream carries out. The n-th ones of all ranks meet.
+// They must be the same operation with the same count, type and reduction, or all ranks fail at
 // once. The last rank to come moves the data of all. A rank that waits too long, or whose peer's
-// device has failed, fails with a message that says who is missing, so that nothing ever hangs.
+// device has failed, fails with a message that says who is missing. So nothing ever hangs.
 #pragma once
 
 #include "Emulator/Device/AccessHistory.h"

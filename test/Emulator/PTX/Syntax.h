@@ -2,8 +2,8 @@
 //
 //     @%p1 ld.global.v2.b32 {%r1, %r2}, [%rd1+8];
 //
-// is an Instruction with the guard %p1, the opcode `ld`, the modifiers `global`, `v2` and `b32`,
-// and two operands: a vector of two registers, and an address with the offset 8.
+// is an Instruction with the guard %p1, the opcode `ld` and the modifiers `global`, `v2` and `b32`.
+// It has two operands: a vector of two registers, and an address with the offset 8.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,7 @@ protected:
   OwningOpRef<ModuleOp> module;
 };
 
-/// The element of a bias is asked for at the column, of the matrix at both; reshapes leave no
+/// The element of a bias is asked for at the column, that of the matrix at both. Reshapes leave no
 /// division where the threads lie as the rows do.
 TEST_F(ElementEvaluatorTest, ViewsBecomeOffsets) {
   auto kernel = parse("%x: tensor<8x64xf32>, %bias: tensor<64xf32>",

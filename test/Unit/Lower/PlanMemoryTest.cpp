@@ -1,6 +1,5 @@
-// Random step functions, planned and checked by dtc-verify-schedule, which
-// knows nothing of how the planner works; and executed on the planned memory,
-// which must give what the values say.
+// Random step functions, planned and checked by dtc-verify-schedule, which knows nothing of how the
+// planner works. They are executed on the planned memory, too, which must give what the values say.
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Target/CPU/CpuTarget.h"

@@ -63,8 +63,8 @@ inline Plan interleaved(Plan plan, int64_t microbatches) {
   return plan;
 }
 
-/// The layout of an argument, in words.
-inline std::string layoutOf(const Problem &problem, const Plan &plan, const std::string &name) {
+/// The sharding of an argument, in words.
+inline std::string shardingOf(const Problem &problem, const Plan &plan, const std::string &name) {
   for (const auto &[value, sharding] : plan.arguments)
     if (problem.values[value].name == name)
       return sharding.str(plan.mesh);

@@ -1,6 +1,6 @@
-// Training graphs of transformers of any size, made in memory: embedding-free
-// blocks of norm, fused attention and MLP with residuals, a head, and the
-// backward pass in the order in which a tape gives it.
+// Training graphs of transformers of any size, made in memory. They have embedding-free blocks of
+// norm, fused attention and MLP with residuals, and a head. The backward pass is in the order in
+// which a tape gives it.
 #pragma once
 
 #include "Problems.h"
@@ -14,8 +14,8 @@ struct TransformerSize {
   int64_t layers = 2, width = 1024, heads = 16, sequence = 1024, batch = 8, vocabulary = 8192;
   DType type = DType::BF16;
   bool trained = true; ///< false: the forward pass alone
-  /// Buffers: of positions, added to the input; of each layer, added to what it reads; and one
-  /// from which a table is computed that all layers add.
+  /// Buffers: one of positions, added to the input, and one of each layer, added to what it reads.
+  /// From another a table is computed that all layers add.
   bool buffers = false;
   bool oneLayer = false; ///< all layers have the weights of the first, as in ALBERT
 };

@@ -1,8 +1,8 @@
 // Faults planted into right programs, at every place where one of a kind can be planted.
 //
-// A place is chosen so that the program is certainly wrong with the fault: an instruction is
-// dropped only where something uses what it computes, a buffer is laid over another only while
-// that is needed.
+// A place is chosen so that the program is certainly wrong with the fault. An instruction is
+// dropped only where something uses what it computes. A buffer is laid over another only while that
+// is needed.
 #pragma once
 
 #include "dtc/Replay/ReplayPrograms.h"

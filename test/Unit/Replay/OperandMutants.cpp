@@ -96,8 +96,8 @@ void MutantMaker::operandFaults(uint32_t index, size_t i, const std::string &pla
     });
 }
 
-/// Operands are read where the first instruction of the same kind left a value of the same size:
-/// what was to be computed again, as it was before.
+/// Operands are read where the first instruction of the same kind left a value of the same size. So
+/// what was to be computed again is as it was before.
 void MutantMaker::staleReads(uint32_t index, size_t i, const std::string &place,
                              const std::vector<Life> &lives) {
   const fbs::FunctionT &function = *program.functions[index];

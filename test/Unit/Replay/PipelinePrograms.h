@@ -1,5 +1,5 @@
-// Programs of a pipeline made by hand, one role for each rank of the pipeline, with
-// messages on queues of their own: what the compiler would write for a small model.
+// Programs of a pipeline made by hand, one role for each rank of the pipeline, with messages on
+// queues of their own. They are what the compiler would write for a small model.
 //
 // Stage s is chunk c of rank r. Its functions, for a microbatch:
 //

@@ -1,5 +1,5 @@
-// Whole runs of artifacts with several roles, and of states that are divided otherwise
-// than their parameters: the same training as in RunTest, against the same plain loops.
+// Whole runs of artifacts with several roles, and of states that are divided otherwise than their
+// parameters. It is the same training as in RunTest, against the same plain loops.
 #include "ProgramBuilder.h"
 #include "SmallTraining.h"
 
@@ -144,8 +144,8 @@ fbs::ProgramT last() {
 
 } // namespace pipeline
 
-/// Data parallelism on two ranks whose masters lie flat in a bucket of 4 + 4 elements, the
-/// weight from the second on: rank 0 has one element of padding, rank 1 another.
+/// Data parallelism on two ranks whose masters lie flat in a bucket of 4 + 4 elements, the weight
+/// from the second on. Rank 0 has one element of padding, rank 1 another.
 namespace sharded {
 
 enum : uint64_t { X = 0, W = 64, Y = 128, DY = 192, DW = 256, Rate = 320, Target = 384, Loss = 448,

@@ -1,5 +1,5 @@
-// Whole runs of a hand-made artifact: y = x w, mean squared error, SGD, on two
-// ranks that share the batch, against the same in plain loops.
+// Whole runs of a hand-made artifact on two ranks that share the batch, against the same in plain
+// loops. It has y = x w, mean squared error and SGD.
 #include "SmallTraining.h"
 #include "TestArtifact.h"
 #include "TestGpu.h"

@@ -1,5 +1,5 @@
-// The training that hand-made artifacts carry out, in plain loops: y = x w, mean squared error, SGD
-// with rate 0.1 on 4 of 6 samples a step.
+// The training that hand-made artifacts carry out, in plain loops. It has y = x w, mean squared
+// error and SGD with rate 0.1 on 4 of 6 samples a step.
 #pragma once
 
 #include <cmath>

@@ -23,8 +23,8 @@ TEST(ForwardPasses, AreThoseOfTheKindInItsOrder) {
   EXPECT_FALSE(makeSchedule({ScheduleKind::OneFOneB, 2, 2, 3}, false));
 }
 
-/// Every kind can be carried out without its backward passes, messages included, in one slot a
-/// chunk, two where the next chunk of the rank reads them.
+/// Every kind can be carried out without its backward passes, messages included. It takes one slot
+/// a chunk, or two where the next chunk of the rank reads them.
 TEST(ForwardPasses, CanBeCarriedOut) {
   int checked = 0;
   for (ScheduleKind kind : allSchedules())

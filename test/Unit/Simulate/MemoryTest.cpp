@@ -82,8 +82,8 @@ TEST(Memory, PlacesAreKeptAllStep) {
   EXPECT_EQ(places(ScheduleKind::ZeroBubble, 0), 100 + 40 + 25 + 7 + 5);
 }
 
-/// A message is in memory at the sender until it is sent and at the receiver
-/// from then on until the call that needs it begins.
+/// A message is in memory at the sender until it is sent. From then on it is at the receiver, until
+/// the call that needs it begins.
 TEST(Memory, MessagesTakePlaceAtBothEnds) {
   ScheduleShape shape{ScheduleKind::GPipe, 2, 1, 1};
   Costs costs = equalStages(shape);

@@ -188,8 +188,8 @@ TEST(Simulate, BlockingSendsKeepTheSender) {
   EXPECT_DOUBLE_EQ(timeline.ranks[1].exposedSeconds, 3 + 3 + 3 + 3);
 }
 
-/// Two forward results that follow each other faster than they travel share
-/// the link: the second begins at 2, when half of the first is through.
+/// Two forward results that follow each other faster than they travel share the link. The second
+/// begins at 2, when half of the first is through.
 TEST(Simulate, TransfersShareTheirLink) {
   ScheduleShape shape{ScheduleKind::GPipe, 2, 1, 2};
   Costs costs = equalStages(shape);
@@ -338,8 +338,8 @@ TEST(Simulate, TheSlowestStageSetsThePace) {
   costs.stages[2].inputGrad.compute = 2;
   costs.stages[2].weightGrad.compute = 2;
   Timeline timeline = run(shape, costs);
-  // 64 microbatches of 6, before and after them two stages of 1 and 2; after its
-  // two first forward passes it waits for the last stage's first gradient, 1 long.
+  // 64 microbatches of 6, before and after them two stages of 1 and 2. After its two first forward
+  // passes it waits for the last stage's first gradient, 1 long.
   EXPECT_DOUBLE_EQ(timeline.stepSeconds, 64 * 6 + 2 * 1 + 2 * 2 + 1);
   EXPECT_DOUBLE_EQ(timeline.ranks[2].idleSeconds, 7);
 }
@@ -425,8 +425,8 @@ TEST(Simulate, TakesAnyRateOfLinks) {
 // Placements
 //===----------------------------------------------------------------------===//
 
-/// The stages 0 and 3 on rank 0, 1 and 2 on rank 1: two of three messages of each
-/// direction travel, the one from stage 1 to stage 2 doesn't.
+/// The stages 0 and 3 are on rank 0, 1 and 2 on rank 1. Two of three messages of each direction
+/// travel, the one from stage 1 to stage 2 doesn't.
 TEST(Simulate, HandsOverWithinARankForNothing) {
   dtc::schedule::Schedule schedule;
   schedule.shape = {ScheduleKind::OneFOneB, 2, 2, 1};

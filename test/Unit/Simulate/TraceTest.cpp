@@ -118,10 +118,10 @@ TEST(Trace, ArrowsJoinSendsAndCalls) {
   EXPECT_EQ(arrows, 24u);
 }
 
-/// As Perfetto's importer (trace_processor, importers/json, slice_tracker.cc and
-/// flow_tracker.cc) takes a trace: times become whole nanoseconds, events are sorted
-/// by them and otherwise stay in order, slices of a thread that overlap are dropped,
-/// and the end of an arrow belongs to the slice that its thread began last.
+/// As Perfetto's importer takes a trace (trace_processor: importers/json, slice_tracker.cc and
+/// flow_tracker.cc). Times become whole nanoseconds. Events are sorted by them and otherwise stay
+/// in order. Slices of a thread that overlap are dropped. The end of an arrow belongs to the slice
+/// that its thread began last.
 class Importer {
 public:
   Importer(const json &trace, double (*round)(double)) {

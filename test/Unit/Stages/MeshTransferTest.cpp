@@ -16,17 +16,17 @@ namespace {
 /// A mesh whose ranks are numbered from `first` on.
 struct End {
   Mesh mesh;
-  TensorSharding layout;
+  TensorSharding sharding;
   std::vector<int64_t> ranks;
 
   End(std::vector<int64_t> sizes, std::vector<sharding::AxisList> dims, int64_t first) {
     for (size_t i = 0; i < sizes.size(); ++i)
       mesh.axes.push_back({"a" + std::to_string(i), "dp", sizes[i]});
-    layout.dims = std::move(dims);
+    sharding.dims = std::move(dims);
     ranks.resize(static_cast<size_t>(mesh.devices()));
     std::iota(ranks.begin(), ranks.end(), first);
   }
-  operator TransferEnd() const { return {layout, mesh, ranks}; }
+  operator TransferEnd() const { return {sharding, mesh, ranks}; }
 };
 
 /// One message: who, to whom, and the piece of its own that the end means, row by row.
@@ -56,8 +56,8 @@ Queues queuesOf(const RankLists &lists, const End &end, int64_t pieces) {
 std::vector<int64_t> offsetOf(const End &end, int32_t rank, llvm::ArrayRef<int64_t> shape,
                               llvm::ArrayRef<int64_t> pieces, int64_t piece) {
   std::vector<int64_t> whole(shape.begin(), shape.end());
-  auto offset = end.layout.localOffset(whole, end.mesh, rank - end.ranks.front());
-  auto size = end.layout.localShape(whole, end.mesh);
+  auto offset = end.sharding.localOffset(whole, end.mesh, rank - end.ranks.front());
+  auto size = end.sharding.localShape(whole, end.mesh);
   for (size_t dim = offset.size(); dim-- > 0; piece /= pieces[dim])
     offset[dim] += piece % pieces[dim] * (size[dim] / pieces[dim]);
   return offset;

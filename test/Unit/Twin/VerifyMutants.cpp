@@ -1,6 +1,6 @@
 // verify-mutants MOST MICROBATCHES SPLIT FILE: partitions the twin of a planned module (dtc compile
-// --emit plan), compares its ranks with one, and so with each of the faults that are planted into
-// it, of each kind up to MOST. SPLIT: 1 where the backward pass is two calls. Prints a line of
+// --emit plan) and compares its ranks with one. It does so with each of the faults that are planted
+// into it, of each kind up to MOST. SPLIT: 1 where the backward pass is two calls. Prints a line of
 // JSON; exit code 1 where the right program differs or a fault isn't found.
 #include "StepMutants.h"
 

@@ -1,7 +1,7 @@
 // `test-emit-ptx` prints the PTX of a module's kernels. `test-run-cuda-kernels` runs them through
-// CUDA's driver (the library of DTC_CUDA_LIBRARY_PATH, else the machine's), on drawn inputs, and
-// compares with what the interpreter makes of their bodies; with their results over their
-// operands they must give the same bits.
+// CUDA's driver (the library of DTC_CUDA_LIBRARY_PATH, else the machine's), on drawn inputs. It
+// compares with what the interpreter makes of their bodies. With their results over their operands
+// they must give the same bits.
 #include "../Kernels/KernelTest.h"
 
 #include "dtc-cuda/Driver.h"

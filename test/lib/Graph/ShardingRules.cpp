@@ -1,9 +1,9 @@
 // `test-sharding-rule` prints the rule of every op as a remark.
 //
-// `test-sharding-rule-numerics` proves it: under every choice of axes for one
-// or two factors on a mesh <x=2, y=2>, and for every linear set with pending
-// operands, all ranks together must compute what the op computes alone. The
-// number of choices tried becomes the function's attribute `test.shardings`.
+// `test-sharding-rule-numerics` proves it. It tries every choice of axes for one or two factors on
+// a mesh <x=2, y=2>, and every linear set with pending operands. All ranks together must compute
+// what the op computes alone. The number of choices tried becomes the function's attribute
+// `test.shardings`.
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Interpreter/Interpreter.h"
 
@@ -33,8 +33,8 @@ constexpr double kTolerance = 1e-9;
 
 sharding::Mesh testMesh() { return {{{"x", "x", 2}, {"y", "y", 2}}}; }
 
-/// The choices to try: one factor by x, one by both axes, two factors by one
-/// each, and each linear set pending over x, beside a factor split by y.
+/// The choices to try: one factor by x, one by both axes, and two factors by one each. Also each
+/// linear set pending over x, beside a factor split by y.
 std::vector<OpSharding> choices(const ShardingRule &rule) {
   std::vector<OpSharding> all;
   OpSharding none{std::vector<sharding::AxisList>(rule.factors.size()), {}};

@@ -1,11 +1,10 @@
-// `test-partition` proves the partitioner on the functions of a module: for
-// every op and every legal choice of axes for one or two of its factors on a
-// mesh, the others following, and then for random layouts of arguments and
-// random choices for all ops at once, the module is partitioned and all ranks
-// together must compute what the global function computes. Functions with roles
-// are partitioned together, others each by itself; with `isolate` every op is
-// made a function of its own. A mesh that the module declares is taken. The
-// number of partitions tried becomes the module's attribute `test.partitions`.
+// `test-partition` proves the partitioner on the functions of a module. For every op it tries every
+// legal choice of axes for one or two of its factors on a mesh, the others following. Then it tries
+// random shardings of arguments and random choices for all ops at once. Each time the module is
+// partitioned, and all ranks together must compute what the global function computes. Functions
+// with roles are partitioned together, others each by itself; with `isolate` every op is made a
+// function of its own. A mesh that the module declares is taken. The number of partitions tried
+// becomes the module's attribute `test.partitions`.
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Interpreter/Interpreter.h"
 #include "dtc/Partition/Partition.h"

@@ -236,8 +236,8 @@ void Builder::tapeGradients(ValueId result, const Making &making, const std::str
       back.forward = self;
       if (problem.values[operands[i]].kind == ValueKind::Parameter)
         back.pass = BackwardKind::WeightGrad;
-      if (making.kind == OpKind::Reduction || making.kind == OpKind::Layout)
-        back.kind = making.kind == OpKind::Layout ? OpKind::Reduction : OpKind::Layout;
+      if (making.kind == OpKind::Reduction || making.kind == OpKind::Reindex)
+        back.kind = making.kind == OpKind::Reindex ? OpKind::Reduction : OpKind::Reindex;
       std::vector<ValueId> read = {dy};
       std::vector<std::vector<int>> sets = {{0}};
       if (operands.size() == 2) {
@@ -307,7 +307,7 @@ ValueId Builder::add(ValueId x, ValueId y) {
 }
 
 ValueId Builder::bias(ValueId x) {
-  return add(x, linear({"dtc.broadcast", OpKind::Layout}, "k->bsk", {parameter("k")}));
+  return add(x, linear({"dtc.broadcast", OpKind::Reindex}, "k->bsk", {parameter("k")}));
 }
 
 ValueId Builder::part(int kind, ValueId x, ValueId y) {
@@ -333,7 +333,7 @@ ValueId Builder::part(int kind, ValueId x, ValueId y) {
   case 8: { // scaled by its own sum over a dimension
     ValueId total = linear({"dtc.reduce", OpKind::Reduction}, "bsk->bs", {x});
     return linear({"arith.mulf", OpKind::Elementwise}, "bsk,bsk->bsk",
-                  {x, linear({"dtc.broadcast", OpKind::Layout}, "bs->bsk", {total})});
+                  {x, linear({"dtc.broadcast", OpKind::Reindex}, "bs->bsk", {total})});
   }
   case 9: // by heads
     return view("bshe->bs(he)", softmax(view("bs(he)->bshe", x), "bshE"));

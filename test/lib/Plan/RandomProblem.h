@@ -1,5 +1,5 @@
-// Random planning problems for tests: small graphs with every kind of sharding
-// rule, forward alone or with loss and backward pass; the same for the same seed.
+// Random planning problems for tests. They are small graphs with every kind of sharding rule,
+// forward alone or with loss and backward pass. The same seed gives the same.
 #pragma once
 
 #include "dtc/Plan/Search/Search.h"

@@ -18,7 +18,7 @@ std::vector<int> Statement::answered(const Plan &plan) const {
     int found = -1;
     for (size_t choice = 0; choice < decider.costs.size() && found < 0; ++choice) {
       bool same = decider.parameter < 0 ||
-                  decider.layouts[choice] == plan.arguments.at(decider.parameter);
+                  decider.shardings[choice] == plan.arguments.at(decider.parameter);
       for (size_t i = 0; i < decider.ops.size(); ++i)
         same &= decider.choices[choice][i] == plan.ops[decider.ops[i]];
       if (same)

@@ -1,16 +1,15 @@
-// The sharding of a problem stated for an integer program: what there is to
-// decide and what it costs, from the rules, the cost model and the reshards.
+// The sharding of a problem stated for an integer program. It has what there is to decide and what
+// it costs, from the rules, the cost model and the reshards.
 //
-// It is said again what ShardingSolver.h says, without the solver's network, its
-// classes of choices that look alike, its shared tables or what it derives from
-// equal layers. In a forward graph every op is decided by itself and its choices
-// are enumerated here. With a backward pass an op is decided together with its
-// gradients, by the planner's own choices (Planners/Choices.h), of which only
-// the shardings are taken.
+// It is said again what ShardingSolver.h says, without the solver's network. Its classes of choices
+// that look alike, its shared tables and what it derives from equal layers are left out. In a
+// forward graph every op is decided by itself and its choices are enumerated here. With a backward
+// pass an op is decided together with its gradients, by the planner's own choices
+// (Planners/Choices.h), of which only the shardings are taken.
 //
-//   deciders   one of `costs` each: an op, or the layout of a parameter
+//   deciders   one of `costs` each: an op, or the sharding of a parameter
 //   transfers  a value laid out as the hub's choice says is brought to every
-//              distinct layout that choices of the spokes name, at `seconds`
+//              distinct sharding that choices of the spokes name, at `seconds`
 //   tables     a cost for each combination of classes of several deciders
 #pragma once
 

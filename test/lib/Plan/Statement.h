@@ -19,7 +19,7 @@ using sharding::AxisList;
 using sharding::OpSharding;
 using sharding::TensorSharding;
 
-/// Of a decider: by choice, the layouts that it names.
+/// Of a decider: by choice, the shardings that it names.
 using Named = std::vector<std::vector<int>>;
 
 struct Decider {
@@ -27,14 +27,14 @@ struct Decider {
   std::vector<OpId> ops;   ///< none: a parameter's
   ValueId parameter = -1;
   std::vector<std::vector<OpSharding>> choices; ///< by choice, by op
-  std::vector<TensorSharding> layouts;          ///< of a parameter's choices
+  std::vector<TensorSharding> shardings;        ///< of a parameter's choices
   std::vector<double> costs;
 };
 
 /// A decider's part in a transfer; decider -1: always the same.
 struct Part {
   int decider = -1;
-  Named layouts;
+  Named shardings;
 };
 
 class Statement {
@@ -56,9 +56,9 @@ private:
   void addBundles();
   void addParameters();
 
-  int intern(const TensorSharding &layout);
+  int intern(const TensorSharding &sharding);
   double seconds(const Value &value, int from, int to);
-  TensorSharding batchLayout(ValueId value) const;
+  TensorSharding batchSharding(ValueId value) const;
   TensorSharding madeBy(const Decider &decider, size_t choice, ValueId value) const;
   Part maker(ValueId value);
   std::vector<Part> readers(ValueId value);
@@ -70,7 +70,7 @@ private:
   void addValue(ValueId value);
   void addSum(OpId op);
   void addGradient(ValueId parameter);
-  double gradientSeconds(const Value &parameter, int layout, const std::set<int> &terms);
+  double gradientSeconds(const Value &parameter, int sharding, const std::set<int> &terms);
   std::vector<int> answered(const Plan &plan) const;
 
   const Problem &problem;
@@ -84,7 +84,7 @@ private:
   std::vector<Decider> deciders;
   std::vector<int> deciderOf; ///< by op, -1 for sums of gradients
   std::map<ValueId, int> parameterDecider;
-  std::vector<TensorSharding> layouts;
+  std::vector<TensorSharding> shardings;
   nlohmann::json transfers = nlohmann::json::array(), tables = nlohmann::json::array();
 };
 

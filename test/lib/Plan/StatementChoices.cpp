@@ -54,8 +54,8 @@ void Statement::place(const OpSharding &start, OpId id, const AxisList &axes,
   }
 }
 
-/// All legal choices of an op; a degree of several axes may be shared between a
-/// factor that only the first of them divide and something else.
+/// All legal choices of an op. A degree of several axes may be shared between a factor that only
+/// the first of them divide and something else.
 std::vector<OpSharding> Statement::enumerate(OpId id) const {
   const Op &op = problem.ops[id];
   OpSharding start = pinned(id);
@@ -125,18 +125,18 @@ void Statement::addParameters() {
     decider.name = "parameter " + problem.values[value].name;
     decider.parameter = value;
     for (const Part &reader : readers(value))
-      for (const std::vector<int> &list : reader.layouts)
-        for (int layout : list)
-          if (layouts[layout].partial.empty() &&
-              std::find(decider.layouts.begin(), decider.layouts.end(), layouts[layout]) ==
-                  decider.layouts.end())
-            decider.layouts.push_back(layouts[layout]);
-    if (decider.layouts.empty())
-      decider.layouts = {TensorSharding::replicated(problem.values[value].shape.size())};
-    for (const TensorSharding &layout : decider.layouts) {
+      for (const std::vector<int> &list : reader.shardings)
+        for (int sharding : list)
+          if (shardings[sharding].partial.empty() &&
+              std::find(decider.shardings.begin(), decider.shardings.end(), shardings[sharding]) ==
+                  decider.shardings.end())
+            decider.shardings.push_back(shardings[sharding]);
+    if (decider.shardings.empty())
+      decider.shardings = {TensorSharding::replicated(problem.values[value].shape.size())};
+    for (const TensorSharding &sharding : decider.shardings) {
       bool trained = facts.gradientResult[value] >= 0;
-      ParameterBytes bytes = parameterBytes(problem, value, trained, layout, mesh,
-                                            model.getCluster().software);
+      ParameterBytes bytes =
+          parameterBytes(problem, value, trained, sharding, mesh, model.getCluster().software);
       decider.costs.push_back(
           trained ? model.streamSeconds(double(bytes.updateTraffic() + bytes.gradient)) +
                         2 * model.launchSeconds()
@@ -147,21 +147,21 @@ void Statement::addParameters() {
   }
 }
 
-//===-- layouts of values -------------------------------------------------===//
+//===-- shardings of values -------------------------------------------------===//
 
-int Statement::intern(const TensorSharding &layout) {
-  auto it = std::find(layouts.begin(), layouts.end(), layout);
-  if (it == layouts.end())
-    it = layouts.insert(layouts.end(), layout);
-  return static_cast<int>(it - layouts.begin());
+int Statement::intern(const TensorSharding &sharding) {
+  auto it = std::find(shardings.begin(), shardings.end(), sharding);
+  if (it == shardings.end())
+    it = shardings.insert(shardings.end(), sharding);
+  return static_cast<int>(it - shardings.begin());
 }
 
 double Statement::seconds(const Value &value, int from, int to) {
-  auto steps = sharding::reshard(layouts[from], layouts[to], mesh);
+  auto steps = sharding::reshard(shardings[from], shardings[to], mesh);
   if (!steps)
     return HUGE_VAL;
   double sum = 0;
-  TensorSharding before = layouts[from];
+  TensorSharding before = shardings[from];
   for (const sharding::ReshardStep &step : *steps) {
     int64_t bytes = sharding::stepBytes(step, before, value.shape, byteSize(value.type), mesh);
     sum += model.collectiveSeconds(step.kind, step.axes, double(bytes), mesh);
@@ -171,7 +171,7 @@ double Statement::seconds(const Value &value, int from, int to) {
 }
 
 /// Arguments that nothing decides lie as data and context parallelism have them.
-TensorSharding Statement::batchLayout(ValueId value) const {
+TensorSharding Statement::batchSharding(ValueId value) const {
   TensorSharding result = TensorSharding::replicated(problem.values[value].shape.size());
   for (auto [degree, dim] : {std::pair("dp", facts.batchDim[value]),
                              std::pair("cp", facts.sequenceDim[value])})
@@ -183,7 +183,7 @@ TensorSharding Statement::batchLayout(ValueId value) const {
 
 TensorSharding Statement::madeBy(const Decider &decider, size_t choice, ValueId value) const {
   if (decider.parameter >= 0)
-    return decider.layouts[choice];
+    return decider.shardings[choice];
   for (size_t i = 0; i < decider.ops.size(); ++i) {
     const Op &op = problem.ops[decider.ops[i]];
     for (size_t r = 0; r < op.results.size(); ++r)
@@ -194,11 +194,11 @@ TensorSharding Statement::madeBy(const Decider &decider, size_t choice, ValueId 
 }
 
 Part Statement::completed(Part part) {
-  for (std::vector<int> &list : part.layouts)
-    for (int &layout : list) {
-      TensorSharding whole = layouts[layout];
+  for (std::vector<int> &list : part.shardings)
+    for (int &sharding : list) {
+      TensorSharding whole = shardings[sharding];
       whole.partial.clear();
-      layout = intern(whole);
+      sharding = intern(whole);
     }
   return part;
 }
@@ -224,16 +224,16 @@ Part Statement::maker(ValueId value) {
     return isParameter ? of : completed(of);
   }
   if (part.decider < 0) {
-    part.layouts = {{intern(batchLayout(value))}};
+    part.shardings = {{intern(batchSharding(value))}};
     return part;
   }
   const Decider &decider = deciders[part.decider];
   for (size_t choice = 0; choice < decider.costs.size(); ++choice)
-    part.layouts.push_back({intern(madeBy(decider, choice, value))});
+    part.shardings.push_back({intern(madeBy(decider, choice, value))});
   return part;
 }
 
-/// The layouts in which ops read a value, each decider once.
+/// The shardings in which ops read a value, each decider once.
 std::vector<Part> Statement::readers(ValueId value) {
   std::map<int, Named> result;
   for (OpId id : facts.consumers[value]) {

@@ -20,12 +20,12 @@ std::vector<Part> Statement::joined(const std::vector<Part> &parts) const {
       result.push_back(part);
       continue;
     }
-    for (size_t choice = 0; choice < part.layouts.size(); ++choice)
-      it->layouts[choice].insert(it->layouts[choice].end(), part.layouts[choice].begin(),
-                                 part.layouts[choice].end());
+    for (size_t choice = 0; choice < part.shardings.size(); ++choice)
+      it->shardings[choice].insert(it->shardings[choice].end(), part.shardings[choice].begin(),
+                                   part.shardings[choice].end());
   }
   for (Part &part : result)
-    for (std::vector<int> &list : part.layouts) {
+    for (std::vector<int> &list : part.shardings) {
       std::sort(list.begin(), list.end());
       list.erase(std::unique(list.begin(), list.end()), list.end());
     }
@@ -33,22 +33,22 @@ std::vector<Part> Statement::joined(const std::vector<Part> &parts) const {
 }
 
 static json asJson(const Part &part) {
-  return {{"decider", part.decider}, {"layouts", part.layouts}};
+  return {{"decider", part.decider}, {"layouts", part.shardings}};
 }
 
-/// Between the hub's layout and each distinct one of the spokes.
+/// Between the hub's sharding and each distinct one of the spokes.
 void Statement::addTransfer(const Value &value, const Part &hub, std::vector<Part> spokes,
                             bool toHub) {
   spokes = joined(spokes);
   if (spokes.empty())
     return;
   std::set<int> hubs, others;
-  for (const std::vector<int> &list : hub.layouts)
+  for (const std::vector<int> &list : hub.shardings)
     hubs.insert(list.begin(), list.end());
   json entry = {{"hub", asJson(hub)}, {"spokes", json::array()}, {"seconds", json::array()}};
   for (const Part &spoke : spokes) {
     entry["spokes"].push_back(asJson(spoke));
-    for (const std::vector<int> &list : spoke.layouts)
+    for (const std::vector<int> &list : spoke.shardings)
       others.insert(list.begin(), list.end());
   }
   for (int from : hubs)
@@ -94,9 +94,9 @@ void Statement::addSum(OpId id) {
     json table = {
         {"deciders", {made.decider}}, {"classes", json::array()}, {"costs", json::array()}};
     std::vector<int> own;
-    for (size_t choice = 0; choice < made.layouts.size(); ++choice) {
+    for (size_t choice = 0; choice < made.shardings.size(); ++choice) {
       own.push_back(static_cast<int>(choice));
-      int64_t bytes = localBytes(problem.values[total], layouts[made.layouts[choice][0]], mesh);
+      int64_t bytes = localBytes(problem.values[total], shardings[made.shardings[choice][0]], mesh);
       table["costs"].push_back(
           calls * model.streamSeconds(double(op.operands.size() + 1) * double(bytes)));
     }
@@ -112,15 +112,16 @@ void Statement::addSum(OpId id) {
   addTransfer(problem.values[total], made, terms, true);
 }
 
-/// Terms are brought to the parameter's layout, still pending over the axes over
-/// which all of them are; that is summed once a step, in buckets.
-double Statement::gradientSeconds(const Value &parameter, int layout, const std::set<int> &terms) {
+/// Terms are brought to the parameter's sharding, still pending over the axes over which all of
+/// them are. That is summed once a step, in buckets.
+double Statement::gradientSeconds(const Value &parameter, int sharding,
+                                  const std::set<int> &terms) {
   constexpr double bucketBytes = 25e6;
-  TensorSharding target = layouts[layout];
+  TensorSharding target = shardings[sharding];
   AxisList axes;
-  for (sharding::Partial partial : layouts[*terms.begin()].partial) {
+  for (sharding::Partial partial : shardings[*terms.begin()].partial) {
     bool all = std::all_of(terms.begin(), terms.end(),
-                           [&](int term) { return layouts[term].isPartial(partial.axis); });
+                           [&](int term) { return shardings[term].isPartial(partial.axis); });
     if (!all || target.splits(partial.axis))
       continue;
     target.partial.push_back(partial);
@@ -151,7 +152,7 @@ void Statement::addGradient(ValueId parameter) {
   for (const Part &part : terms) {
     distinct.emplace_back();
     std::vector<int> classes;
-    for (const std::vector<int> &list : part.layouts) {
+    for (const std::vector<int> &list : part.shardings) {
       auto it = std::find(distinct.back().begin(), distinct.back().end(), list);
       classes.push_back(static_cast<int>(it - distinct.back().begin()));
       if (it == distinct.back().end())
@@ -168,15 +169,15 @@ void Statement::addGradient(ValueId parameter) {
   for (size_t combination = 0; combination < combinations; ++combination) {
     size_t rest = combination;
     std::set<int> layoutsOfTerms;
-    int layout = -1;
+    int sharding = -1;
     for (size_t i = terms.size(); i-- > 0; rest /= distinct[i].size()) {
       const std::vector<int> &list = distinct[i][rest % distinct[i].size()];
       if (i == 0)
-        layout = list[0];
+        sharding = list[0];
       else
         layoutsOfTerms.insert(list.begin(), list.end());
     }
-    double cost = gradientSeconds(problem.values[parameter], layout, layoutsOfTerms);
+    double cost = gradientSeconds(problem.values[parameter], sharding, layoutsOfTerms);
     table["costs"].push_back(std::isfinite(cost) ? json(cost) : json(nullptr));
   }
   tables.push_back(std::move(table));

@@ -1,6 +1,6 @@
-// Problems of sharding with the solver's answers, for tests that solve them by
-// other means, and searches with strategies left out, for measuring what these gain; one JSON
-// object a line.
+// Problems of sharding with the solver's answers, for tests that solve them by other means. Also
+// searches with strategies left out, for measuring what these gain. It prints one JSON object a
+// line.
 //
 //   dtc-plan-test random FIRST COUNT forward|training|folded [TABLE_LIMIT]
 //   dtc-plan-test file PROBLEM.json SPEC CLUSTER [TABLE_LIMIT]

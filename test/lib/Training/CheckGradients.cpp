@@ -1,10 +1,9 @@
 // --dtc-check-gradients: gradients against finite differences.
 //
-// For every function with the attribute `check_gradients`, the results are
-// projected on fixed random tensors to one number. Its gradient with respect to
-// every float argument, as the ops build it, is compared with central
-// differences, both evaluated in double by the reference interpreter. Integer
-// arguments are drawn below the argument's attribute `test.bound`.
+// For every function with the attribute `check_gradients`, the results are projected on fixed
+// random tensors to one number. Its gradient with respect to every float argument, as the ops build
+// it, is compared with central differences. The reference interpreter evaluates both in double.
+// Integer arguments are drawn below the argument's attribute `test.bound`.
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Interpreter/Interpreter.h"
 #include "dtc/Training/Backward.h"

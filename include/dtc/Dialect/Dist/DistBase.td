@@ -40,13 +40,13 @@ def Dist_Dialect : Dialect {
     /// and, without a value, that it lies on the host.
     static constexpr llvm::StringLiteral kStorage = "dist.storage";
     static constexpr llvm::StringLiteral kOnHost = "dist.on_host";
-    /// On an argument or result with dist.storage, and on the collectives that this becomes: the
-    /// part of the model (as i64) with which it is gathered and scattered.
+    /// Stands on an argument or result with dist.storage, and on the collectives that this becomes.
+    /// It is the part of the model (as i64) with which it is gathered and scattered.
     static constexpr llvm::StringLiteral kBlock = "dist.block";
     /// On a partitioned argument or result: a FlatAttr. Its type is then the rank's part.
     static constexpr llvm::StringLiteral kFlat = "dist.flat";
-    /// On the mesh: the devices of each stage in the order of its ranks, as arrays of i64; none:
-    /// one stage on the devices from 0 on.
+    /// On the mesh: the devices of each stage in the order of its ranks, as arrays of i64. Without
+    /// it there is one stage, on the devices from 0 on.
     static constexpr llvm::StringLiteral kDevices = "dist.devices";
   }];
 }

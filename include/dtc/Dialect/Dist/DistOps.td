@@ -41,8 +41,8 @@ def Dist_AllReduceOp : Dist_GroupOp<"all_reduce",
   let assemblyFormat =
       "$kind $inputs `on` $mesh custom<Axes>($axes) attr-dict `:` type($inputs)";
 }
-// Several tensors of one element type may be exchanged by one call (a bucket): output `i` is
-// made of input `i`, all along the same dimension.
+// Several tensors of one element type may be exchanged by one call (a bucket). Output `i` is made
+// of input `i`, all along the same dimension.
 class Dist_BucketOp<string mnemonic, dag attrs>
     : Dist_GroupOp<mnemonic, (ins Variadic<AnyStaticShapeTensor>:$inputs), attrs,
                    (outs Variadic<AnyStaticShapeTensor>:$outputs)> {

@@ -1,4 +1,4 @@
-// Functions for the last microbatch of a step, which do more than those of the others: they sum up
+// Functions for the last microbatch of a step. They do more than those of the others: they sum up
 // gradients over ranks as they make them.
 //
 //     func.func @loss_and_grads_last(...) attributes {exec.last_of = @loss_and_grads}

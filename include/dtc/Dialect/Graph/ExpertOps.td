@@ -10,13 +10,13 @@
 //   ...
 //   %y = dtc.combine %down, %choices experts 8 : tensor<4x64x32xf32>, tensor<4x64xi64>
 //
-// On one device dispatch and combine do nothing. Their rules let the rows of a sample be
-// shared out by experts in between, in an order of their own: dimension 1 is then (parts of the
-// experts, rows of a part), as if all experts were chosen equally often, which is what plans take
-// for granted. What rows a rank really has is known only when it runs, so that an op with this
-// factor split is refused where it is built on shards. Programs that run give rows slots instead
-// (SlotOps.td). Those with experts of fixed capacity (GShard) need none of this: there contractions
-// have a dimension that counts experts.
+// On one device dispatch and combine do nothing. Their rules let the rows of a sample be shared out
+// by experts in between, in an order of their own. Dimension 1 is then (parts of the experts, rows
+// of a part), as if all experts were chosen equally often. Plans take that for granted. What rows a
+// rank really has is known only when it runs. So an op with this factor split is refused where it
+// is built on shards. Programs that run give rows slots instead (SlotOps.td). Those with experts of
+// fixed capacity (GShard) need none of this: there contractions have a dimension that counts
+// experts.
 #ifndef DTC_DIALECT_GRAPH_EXPERTOPS_TD
 #define DTC_DIALECT_GRAPH_EXPERTOPS_TD
 

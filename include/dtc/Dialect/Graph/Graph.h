@@ -50,8 +50,8 @@ std::string textOf(Passes passes);
 void setRuns(mlir::func::FuncOp func, Cadence cadence, Passes passes = Passes::None,
              int64_t chunk = 0);
 
-/// Sets the attribute `name` of all arguments or results at once, in linear time (one
-/// by one it would be quadratic); where `attrs` is null the present one stays.
+/// Sets the attribute `name` of all arguments or results at once, in linear time (one by one it
+/// would be quadratic). Where `attrs` is null the present one stays.
 void setArgAttrs(mlir::func::FuncOp func, llvm::StringRef name,
                  llvm::ArrayRef<mlir::Attribute> attrs);
 void setResultAttrs(mlir::func::FuncOp func, llvm::StringRef name,
@@ -61,8 +61,8 @@ void setResultAttrs(mlir::func::FuncOp func, llvm::StringRef name,
 /// table, the classes of the loss. For functions of global shapes.
 void annotateIndexLimits(mlir::func::FuncOp function);
 
-/// The factor of a mixture's op (ExpertOps.td) that counts parts of its experts, each with the
-/// rows that chose one of them; -1: it has none.
+/// The factor of a mixture's op (ExpertOps.td) that counts parts of its experts, each with the rows
+/// that chose one of them. It is -1 where there is none.
 int expertsFactor(mlir::Operation *op, const sharding::ShardingRule &rule);
 
 /// The static shape of a tensor value.

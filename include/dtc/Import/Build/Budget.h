@@ -1,7 +1,7 @@
 // What importing one file may use.
 //
-// A few kilobytes can ask for any amount of work: functions that call each other twice, 28 deep,
-// are 2^28 nodes; a pool over 30,000 x 30,000 elements is as many slices. Every loop whose length a
+// A few kilobytes can ask for any amount of work. Functions that call each other twice, 28 deep,
+// are 2^28 nodes. A pool over 30,000 x 30,000 elements is as many slices. Every loop whose length a
 // file decides charges the one budget of its import, before it does the work. What no real model
 // comes near is refused, with one line that says which node asked for it.
 #pragma once

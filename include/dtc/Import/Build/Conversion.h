@@ -3,7 +3,7 @@
 // A value of the file is a value of the graph, a constant known while importing (see Host.h), or a
 // sequence of such. An importer derives its own conversion, which knows how its file says what the
 // operator reads and writes. What is common to files of all kinds is built by functions on a
-// Conversion: they emit, report errors at the operator, and charge the budget of the import.
+// Conversion. They emit, report errors at the operator, and charge the budget of the import.
 #pragma once
 
 #include "dtc/Import/Build/Budget.h"

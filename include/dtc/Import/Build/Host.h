@@ -1,10 +1,9 @@
 // Tensors whose elements are known while importing.
 //
-// Exports compute shapes, positions and masks by ordinary ops on constants.
-// These are evaluated here as long as they are small. A dimension along which
-// all elements are equal is stored once: expanding a [32,32] mask to
-// [8,1,32,32] stores 32*32 elements, so nothing depends on the batch size that
-// need not. What would take more than 1 MiB becomes ops of the graph instead.
+// Exports compute shapes, positions and masks by ordinary ops on constants. These are evaluated
+// here as long as they are small. A dimension along which all elements are equal is stored once.
+// Expanding a [32,32] mask to [8,1,32,32] stores 32*32 elements, so nothing depends on the batch
+// size that need not. What would take more than 1 MiB becomes ops of the graph instead.
 #pragma once
 
 #include "dtc/Raise/Shape.h"

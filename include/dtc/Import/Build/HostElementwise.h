@@ -7,9 +7,9 @@
 
 namespace dtc::import {
 
-/// The operator applied to constants of equal element type, or null when it is
-/// not one that is evaluated, would exceed the size of a constant, or is undefined (a division
-/// by zero).
+/// The operator applied to constants of equal element type. It is null for an operator that isn't
+/// evaluated, and for what would exceed the size of a constant. It is null for what is undefined,
+/// too, as a division by zero.
 Host evaluateUnary(llvm::StringRef op, const Host &input);
 Host evaluateBinary(llvm::StringRef op, const Host &lhs, const Host &rhs);
 Host evaluateWhere(const Host &condition, const Host &lhs, const Host &rhs);

@@ -21,8 +21,8 @@ struct RunTimeIndices {
 };
 
 /// Computed indices count from the end where they are negative, as ONNX has it. Those of inputs
-/// never do: exports of embeddings would look up other rows than PyTorch, which refuses them.
-/// No integer says that something was looked up outside: a diagnostic where `element`, the
+/// never do: exports of embeddings would look up other rows than PyTorch, which refuses them. No
+/// integer says that something was looked up outside. So there is a diagnostic where `element`, the
 /// table's type, is an integer and the computed indices may be there.
 mlir::FailureOr<RunTimeIndices> runTimeIndices(Conversion &node, mlir::Value indices,
                                                mlir::Type element, int64_t size);

@@ -34,8 +34,8 @@ struct TrainedBatchNorm {
   mlir::Value result, mean, variance;
 };
 
-/// By the batch's statistics. The running ones move towards them, as PyTorch's do:
-/// new = (1 - momentum) * old + momentum * batch's, where the variance is the unbiased one.
+/// By the batch's statistics. The running ones move towards them, as PyTorch's do: new = (1 -
+/// momentum) * old + momentum * batch's. The variance in it is the unbiased one.
 llvm::FailureOr<TrainedBatchNorm> trainBatchNorm(Conversion &node, const Tensor &input,
                                                  const Tensor *scale, const Tensor *bias,
                                                  const BatchStatistics &running, double momentum);

@@ -1,6 +1,6 @@
 // Elements and slices written at positions.
 //
-// At positions known while compiling, what is written is looked up: the result is a gather, at
+// At positions known while compiling, what is written is looked up. The result is a gather, at
 // constant positions, of what was there and what is written. So gradients flow to both. Where a
 // reduction meets a position several times, there is a round for each time. For positions of run
 // time see ScatterAt.h.

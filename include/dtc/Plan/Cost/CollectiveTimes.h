@@ -1,4 +1,4 @@
-// How long collectives take, found once for each kind, group and size: stages of as many equal
+// How long collectives take, found once for each kind, group and size. Stages of as many equal
 // layers exchange the same, and so do plans that differ in how layers are cut.
 #pragma once
 

@@ -1,16 +1,16 @@
 // Seconds and bytes of one device: what an op, a collective or a transfer
 // takes, and how much memory is left to a program.
 //
-// GPUs (devices with multiprocessors) are modelled from their data sheet:
-// contractions by tiles and waves, memory-bound kernels by an achieved share of
-// the bandwidth, collectives by level of links, algorithm and protocol as NCCL
-// chooses them. docs/CostModel.md has the formulas, constants and their errors.
-// Other devices have one rate per type and one line per level of links. Tables
-// in the cluster replace the formulas where they reach.
+// GPUs (devices with multiprocessors) are modelled from their data sheet. Contractions are computed
+// by tiles and waves, memory-bound kernels at an achieved share of the bandwidth. Collectives
+// depend on the level of links, the algorithm and the protocol, as NCCL chooses them.
+// docs/CostModel.md has the formulas, constants and their errors. Other devices have one rate per
+// type and one line per level of links. Tables in the cluster replace the formulas where they
+// reach.
 //
-// For 8 GPUs in two nodes of 4 on <dp=2, tp=4>: a group of {tp} has 4 ranks in
-// one node; the four groups of {dp} have one rank in each of two nodes and run
-// at once, each on its share of the network.
+// Take 8 GPUs in two nodes of 4 on <dp=2, tp=4>. A group of {tp} has 4 ranks in one node. The four
+// groups of {dp} have one rank in each of two nodes and run at once, each on its share of the
+// network.
 #pragma once
 
 #include "dtc/Plan/Plan/Cluster.h"
@@ -31,8 +31,8 @@ struct LocalWork {
   double bytes = 0; ///< read and written in memory
   DType type = DType::F32;
   int64_t kernels = 1; ///< launched; 0: none (fused, or a view)
-  /// Sizes of the contraction as a matrix product, batch * (m x k) * (k x n);
-  /// of attention: batch * heads, queries, keys, head size. 0: unknown.
+  /// Sizes of the contraction as a matrix product: batch * (m x k) * (k x n). Of attention: batch *
+  /// heads, queries, keys, head size. 0: unknown.
   int64_t batch = 0, m = 0, n = 0, k = 0;
   bool attention = false;
   bool causal = false;   ///< of attention: half of the products can be skipped
@@ -43,9 +43,8 @@ struct LocalWork {
   double passedBytes = 0; ///< read and written by these
 };
 
-/// Share of the rate of products and attention timed alone that a GPU keeps up
-/// within training steps, one kernel after the other at the power limit
-/// (docs/CostModel.md).
+/// Products and attention are timed alone. Within training steps, one kernel after the other at the
+/// power limit, a GPU keeps up this share of their rate (docs/CostModel.md).
 double sustainedShare(Architecture architecture);
 
 /// How the ranks of one group lie in the cluster; all groups of its kind in the
@@ -94,9 +93,9 @@ public:
   double streamSeconds(double bytes) const;
   /// Seconds to add up `terms` gradients of one microbatch, of `bytes` each.
   double gradientSumSeconds(double bytes, size_t terms) const;
-  /// Seconds to add a microbatch's gradients of `bytes` to those of earlier ones. What makes
-  /// a gradient adds it to them (a product with beta = 1), and reads them on top of what it
-  /// does anyway; what is `scattered` first is added afterwards, as processors do always.
+  /// Seconds to add a microbatch's gradients of `bytes` to those of earlier ones. What makes a
+  /// gradient adds it to them (a product with beta = 1), and reads them on top of what it does
+  /// anyway. What is `scattered` first is added afterwards, and processors always do so.
   double accumulationSeconds(double bytes, bool scattered) const;
   /// Time that a kernel takes beside its work: its call and, on a processor, the
   /// start and end of the rank's threads.
@@ -108,11 +107,11 @@ public:
   double collectiveSeconds(sharding::StepKind kind, const GroupShape &group, double bytes) const;
   GroupShape groupShape(const sharding::AxisList &axes, const sharding::Mesh &mesh) const;
 
-  /// One transfer between two devices of the cluster, while the neighbours of
-  /// the sender transfer as much (all ranks of a stage send to the next one).
+  /// One transfer between two devices of the cluster. The neighbours of the sender transfer as much
+  /// meanwhile, as all ranks of a stage send to the next one.
   double p2pSeconds(double bytes, int64_t fromDevice, int64_t toDevice) const;
-  /// The same over the links of level `level`, while `senders` devices of a node
-  /// (0: all) send at once: latency + bytes / bandwidth of p2pLink.
+  /// The same over the links of level `level`, while `senders` devices of a node send at once (0:
+  /// all). It is latency + bytes / bandwidth of p2pLink.
   double levelSeconds(double bytes, int level, int64_t senders = 0) const;
   PointToPoint p2pLink(int level, int64_t senders = 0) const;
   /// Index of the lowest level of links that joins two devices.
@@ -126,9 +125,8 @@ public:
 
   /// Memory of one rank's device (of a shared processor: its part).
   double memoryPerRank() const;
-  /// Of that, what is gone before the first tensor: the device context with the
-  /// libraries' code, their workspace, and the buffers of `communicators`
-  /// groups that the rank is a member of.
+  /// Of that, what is gone before the first tensor. It is the device context with the libraries'
+  /// code, their workspace, and the buffers of `communicators` groups that the rank is a member of.
   double reservedBytes(int64_t communicators) const;
   MemoryReserve reserve(int64_t communicators) const; ///< the same, in parts
   /// memoryPerRank less reservedBytes.

@@ -45,18 +45,16 @@ public:
   /// Time of the op itself with the communication inside it.
   double seconds(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
 
-  /// Global bytes of temporaries inside an op, and of those kept for its
-  /// backward pass: of GPUs, a fused attention needs neither
-  /// (Dao et al., FlashAttention, NeurIPS 2022); another one keeps the
-  /// probabilities in the type of its operands instead of in f32, and with dropout
-  /// a mask and what it leaves of them (Korthikanti et al. 2022, section 4.1). A
-  /// loss that isn't fused copies its logits to f32 and keeps their probabilities.
+  /// Global bytes of temporaries inside an op, and of those kept for its backward pass. Of GPUs, a
+  /// fused attention needs neither (Dao et al., FlashAttention, NeurIPS 2022). Another one keeps
+  /// the probabilities in the type of its operands instead of in f32. With dropout it keeps a mask
+  /// and what that leaves of them (Korthikanti et al. 2022, section 4.1). A loss that isn't fused
+  /// copies its logits to f32 and keeps their probabilities.
   double scratchBytes(OpId op) const;
   double savedBytes(OpId op) const;
 
-  /// Where the program drops elements of a sum's term before a residual sum: the
-  /// product or look-up that makes the term, whose backward pass reads the mask; -1
-  /// for other ops.
+  /// Where the program drops elements of a sum's term before a residual sum: the product or look-up
+  /// that makes the term. Its backward pass reads the mask. It is -1 for other ops.
   OpId dropsOutputOf(OpId op) const;
   /// Whether a value is written to memory. Op by op, all are but casts, which
   /// happen where a value is read.
@@ -106,7 +104,7 @@ struct ParameterBytes {
   int64_t updateTraffic() const { return 2 * parameter + gradient + 2 * (states + update); }
 };
 ParameterBytes parameterBytes(const Problem &problem, ValueId value, bool trained,
-                              const sharding::TensorSharding &layout, const sharding::Mesh &mesh,
+                              const sharding::TensorSharding &sharding, const sharding::Mesh &mesh,
                               const Software &software);
 /// The same of all parameters, whole on one device.
 ParameterBytes modelBytes(const Problem &problem, const ProblemFacts &facts,

@@ -1,7 +1,7 @@
 // Which links pipeline stages send over.
 //
-// Stages of 6 devices in nodes of 8 straddle the nodes: device 0 sends to 6 in its own
-// node, but 2 to 8 in the next one, and the stages wait for the slowest.
+// Stages of 6 devices in nodes of 8 straddle the nodes. Device 0 sends to 6 in its own node, but 2
+// to 8 in the next one. The stages wait for the slowest.
 #pragma once
 
 #include "dtc/Plan/Plan/Cluster.h"

@@ -11,9 +11,9 @@
 //                        the one before it is summed up (Transformer Engine's userbuffers;
 //                        Wang et al., ASPLOS 2023)
 //
-// A gather of 3 ms over 4 ranks before a product of 2 ms: one part is there from the start,
-// so the gather has 3/4 of the product, 1.5 ms, to hide behind. Both share the device, so
-// that a part of what is hidden shows after all (`CostModel::ringSlowdown`).
+// Take a gather of 3 ms over 4 ranks before a product of 2 ms. One part is there from the start, so
+// the gather can hide behind 3/4 of the product, which is 1.5 ms. Both share the device, so that a
+// part of what is hidden shows after all (`CostModel::ringSlowdown`).
 #pragma once
 
 #include "dtc/Plan/Cost/OpWork.h"

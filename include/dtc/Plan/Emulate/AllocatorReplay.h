@@ -1,10 +1,10 @@
 // What a rank takes of its device when PyTorch's allocator hands out its memory: the
 // requests of its first two steps, in order.
 //
-// Parameters, and what else is there from the start, come first. Each call then
-// allocates and frees as StageAllocations says, for as many microbatches at a time as
-// the schedule has under way; the update comes last, with its temporaries. The second
-// step finds the cache as the first left it; later ones repeat it.
+// Parameters, and what else is there from the start, come first. Each call then allocates and frees
+// as StageAllocations says, for as many microbatches at a time as the schedule has under way. The
+// update comes last, with its temporaries. The second step finds the cache as the first left it;
+// later ones repeat it.
 #pragma once
 
 #include "dtc/Plan/Emulate/AllocationEvents.h"
@@ -35,19 +35,18 @@ struct RankRequests {
   std::vector<std::vector<int64_t>> gathered, scattered;
   GradientLife gradients = GradientLife::Added;
   bool updatesFirst = false; ///< once before the first step
-  /// What an fp32 copy of a gradient that stays for a microbatch takes of the gradient;
-  /// it is added to the sum by way of one.
+  /// What an fp32 copy of a gradient that stays for a microbatch takes of the gradient. It is added
+  /// to the sum by way of one.
   double sumShare = 2;
-  /// So many tensors of a forward pass may be held beyond their last use: a function of a
-  /// program in Python holds what is in its variables until it returns.
+  /// So many tensors of a forward pass may be held beyond their last use. A function of a program
+  /// in Python holds what is in its variables until it returns.
   size_t held = 0;
 };
 
-/// The most that the allocator holds of a device with `capacity` bytes for the calls
-/// of one rank; nullopt: it runs out of memory. Which tensors are held isn't known, and
-/// fragments depend on it: none, then one, and so on up to `held` of them are, the last ones
-/// released, and the largest of these peaks counts. The program runs out of memory if it
-/// does so while none is held.
+/// The most that the allocator holds of a device with `capacity` bytes for the calls of one rank;
+/// nullopt: it runs out of memory. Which tensors are held isn't known, and fragments depend on it.
+/// So none, then one, and so on up to `held` of them are, the last ones released. The largest of
+/// these peaks counts. The program runs out of memory if it does so while none is held.
 std::optional<int64_t> peakReserved(const RankRequests &rank,
                                     const std::vector<schedule::Call> &calls, int64_t capacity);
 

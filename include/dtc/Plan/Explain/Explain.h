@@ -22,8 +22,8 @@ struct Rival {
   bool fits() const { return difference.shortBytes == 0; }
 };
 
-/// The chosen plan with one decision taken otherwise and the rest kept, as far as
-/// that goes: data parallelism takes what tensor or pipeline parallelism leaves.
+/// The chosen plan with one decision taken otherwise. The rest is kept as far as that goes: data
+/// parallelism takes what tensor or pipeline parallelism leaves.
 struct Change {
   std::string setting; ///< as in a SPEC: "recompute=none"
   std::optional<Rival> rival;

@@ -27,11 +27,10 @@ struct ShardingExplanation {
   std::optional<size_t> group = std::nullopt;
 };
 
-/// `name`: of an argument, or of a node of the model file (of several ops that come
-/// from it, the one that computes most). `solver`: what the plan's shardings were
-/// solved for. Where stages have meshes of their own: one for each group of them that has
-/// the op or reads the tensor, whose ways are those of its stages alone. Usage: there
-/// is no such name; says the nearest.
+/// `name`: of an argument, or of a node of the model file (of several ops that come from it, the
+/// one that computes most). `solver`: what the plan's shardings were solved for. Where stages have
+/// meshes of their own there is one for each group of them that has the op or reads the tensor. Its
+/// ways are those of its stages alone. Usage: there is no such name; says the nearest.
 Result<std::vector<ShardingExplanation>> explainSharding(const Problem &problem, const Plan &plan,
                                const Prediction &predicted, const Cluster &cluster,
                                const SolverOptions &solver, const std::string &name,

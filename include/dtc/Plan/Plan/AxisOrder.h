@@ -8,9 +8,9 @@
 //   tp-cp-ep-dp-pp            tp 1 dp 4 pp 8  0 to 7
 //   tp-cp-ep-pp-dp            tp 1 pp 4 dp 8  0 to 3 and 8 to 11
 //
-// The first is what Megatron-LM does unless told otherwise (its `order`, whose notation
-// this is): stages send each other results through the network, and gradients are summed
-// inside nodes. With the second it is the other way round.
+// The first is what Megatron-LM does unless told otherwise (its `order`, whose notation this is).
+// Stages send each other results through the network, and gradients are summed inside nodes. With
+// the second it is the other way round.
 #pragma once
 
 #include <array>

@@ -21,9 +21,9 @@ struct Block {
 /// In order; none where nothing repeats. Ops between belong to no block.
 std::vector<Block> findBlocks(const Problem &problem, const ProblemFacts &facts);
 
-/// Bytes of the values that are computed before each forward op and read by it
-/// or after it in the forward pass; by op, with one entry more. Tables that
-/// depend on no data don't count.
+/// Bytes that are held before each forward op, by op and with one entry more. They are of values
+/// that are computed earlier, and read by it or after it in the forward pass. Tables that depend on
+/// no data don't count.
 std::vector<int64_t> crossingBytes(const Problem &problem, const ProblemFacts &facts);
 
 } // namespace dtc::plan

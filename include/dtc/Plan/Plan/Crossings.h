@@ -1,17 +1,17 @@
 // Which part of a model carries out each op where it is cut, and what crosses the cuts.
 //
-// Parts are runs of forward ops. A backward op belongs to the part of its forward op, and a sum of
-// gradients to the part in which its last term is made. What is computed from buffers alone is
-// computed wherever it is needed. Of
+// Parts are runs of forward ops. A backward op belongs to the part of its forward op. A sum of
+// gradients belongs to the part in which its last term is made. What is computed from buffers alone
+// is computed wherever it is needed. Of
 //
 //   part      0           1           2
 //   forward   y = f(x)    z = g(y)    u = h(z, y)
 //   backward  dx(d)       d1(dz)      dz, d2
 //                         d = d1 + d2
 //
-// y crosses both cuts forward, z the second one. dz and d2 cross the second one backward, and d,
-// whose terms are complete in part 1, the first one. A value that skips parts is passed on by
-// those in between. Gradients of parameters don't cross: each part that reads a parameter has a
+// y crosses both cuts forward, z the second one. dz and d2 cross the second one backward. The terms
+// of d are complete in part 1, so it crosses the first one. A value that skips parts is passed on
+// by those in between. Gradients of parameters don't cross: each part that reads a parameter has a
 // term, and these are summed up once a step.
 #pragma once
 

@@ -1,16 +1,15 @@
 // Models of many equal layers, planned with a few of them.
 //
-// Layers in the middle of a model are alike: the same ops in the same order,
-// reading values of their own layer, of the one before and the one after, or
-// what all layers read. One of them then stands for most:
+// Layers in the middle of a model are alike: they have the same ops in the same order. They read
+// values of their own layer, of the one before and the one after, or what all layers read. One of
+// them then stands for most:
 //
 //   whole    0  1  2  3  4  5  6  7  8  9      a decoder of ten layers
 //   folded   0  1  2  3 ------------- 8  9     its block 3 stands for 3 to 7
 //
-// Blocks 2, 3 and 8 are alike, too (4 and 5 of the folded model's own), so that
-// its figures tell how they go on from block to block; the two before and the
-// one after may be planned otherwise. What is found for the folded model is
-// carried over to the whole one through `ops` and `values`.
+// Blocks 2, 3 and 8 are alike, too (4 and 5 of the folded model's own). So its figures tell how
+// they go on from block to block. The two before and the one after may be planned otherwise. What
+// is found for the folded model is carried over to the whole one through `ops` and `values`.
 #pragma once
 
 #include "dtc/Plan/Plan/Blocks.h"
@@ -59,8 +58,8 @@ struct FoldedCuts {
   FoldedUnits units;
 };
 
-/// The same cuts, ops of the whole model, in the folded one; nullopt unless the
-/// blocks that are alike are cut alike, and from each other.
+/// The same cuts, ops of the whole model, in the folded one. It is nullopt unless the blocks that
+/// are alike are cut alike, and from each other.
 std::optional<FoldedCuts> foldCuts(const Folding &folding, const std::vector<Block> &blocks,
                                    const std::vector<OpId> &cuts);
 

@@ -2,6 +2,16 @@
 //
 // It is what a planner returns, what `--save-plan` writes and `--plan FILE`
 // reads, and what PlanBridge applies to the IR.
+//
+// Take two layers y = x[b,s,k] w[k,n] on four devices, one layer a pipeline rank. With
+// dp=2 pp=2 zero=1 a plan has
+//
+//   degrees    dp=2 pp=2 zero=1 schedule=1f1b     what a SPEC can name
+//   mesh       <dp=2>                             of the ranks of one stage
+//   ops        contract: b by dp                  axes for each op's factors
+//   arguments  x: [{dp}, {}, {}]   w: [{}, {}]    the shard that a rank reads
+//   storage    w: state over dp                   what a rank keeps a part of
+//   stages     ops 0 to 0 on devices 0, 1;  ops 1 to 1 on devices 2, 3
 #pragma once
 
 #include "dtc/Plan/Plan/AxisOrder.h"
@@ -58,11 +68,11 @@ struct Degrees {
   ExpertCapacity capacity;
   Overflow overflow = Overflow::Error;
   int zero = 0;
-  /// How many of the model's repeated blocks are stored by that level of ZeRO, where all
-  /// else is stored by the one below; 0: all alike.
+  /// How many of the model's repeated blocks are stored by that level of ZeRO, where all else is
+  /// stored by the one below. 0 means that all are stored alike.
   int64_t zeroBlocks = 0;
-  /// Data-parallel ranks that share ZeRO's storage, with the ep and cp ranks
-  /// beside them (hybrid sharding); 0, or in a stage group with no more: all of dp.
+  /// Data-parallel ranks that share ZeRO's storage, with the ep and cp ranks beside them (hybrid
+  /// sharding). 0 means all of dp, and so does a stage group with no more.
   int64_t zeroGroup = 0;
   ScheduleKind schedule = kDefaultSchedule;
   int64_t chunks = 1;
@@ -118,8 +128,8 @@ schedule::ScheduleShape scheduleShape(const Degrees &degrees);
 /// Where its stages lie on pipeline ranks.
 schedule::Placement placementOf(const Degrees &degrees);
 
-/// Where a parameter, its gradient accumulator and its optimizer state live
-/// (section 2 of the design: ZeRO is storage sharding).
+/// Where a parameter, its gradient accumulator and its optimizer state live. What ZeRO calls levels
+/// are shardings of what is stored, beside the one that ops read.
 struct ParameterStorage {
   std::string parameter;
   sharding::TensorSharding use;        ///< as the ops read it
@@ -150,7 +160,7 @@ struct ModelSharding {
   sharding::Mesh mesh; ///< of one stage
   /// Sharding of each op of loss_and_grads (or forward), by op index in the problem.
   std::vector<sharding::OpSharding> ops;
-  /// Layout of each argument, by value id of the problem.
+  /// Sharding of each argument, by value id of the problem.
   std::map<int64_t, sharding::TensorSharding> arguments;
   std::vector<ParameterStorage> storage;
   bool operator==(const ModelSharding &) const = default;
@@ -166,9 +176,9 @@ struct Plan : ModelSharding {
   bool operator==(const Plan &) const = default;
 };
 
-/// The layout of a group's stages.
-const ModelSharding &layoutOf(const Plan &plan, size_t group);
-/// As if all stages had the mesh and the layout of one group.
+/// The sharding of a group's stages.
+const ModelSharding &shardingOf(const Plan &plan, size_t group);
+/// As if all stages had the mesh and the sharding of one group.
 Plan inGroup(const Plan &plan, size_t group);
 
 struct Problem;
@@ -176,8 +186,8 @@ struct Problem;
 /// "dp=2 tp=2 pp=1 ..." in the order of the SPEC.
 std::string summary(const Degrees &degrees);
 
-/// The plan as YAML, for `--save-plan`: axes by name, ops and arguments with
-/// their names from the problem, so that it can be read and edited.
+/// The plan as YAML, for `--save-plan`. Axes, ops and arguments have their names from the problem,
+/// so that it can be read and edited.
 std::string toYaml(const Plan &plan, const Problem &problem);
 /// Its degrees alone, which say how the batch is to be cut before there is a
 /// problem to read the rest against.

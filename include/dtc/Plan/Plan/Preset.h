@@ -1,8 +1,8 @@
 // The training programs that plans are made for (`dtc plan --for megatron-lm`), as plain data.
 //
-// A preset says what a program does (the switches of `software`), what it can run, and how a plan
-// is said in its own arguments or files. All of them are in Presets.yaml, whose head explains the
-// keys. One of Megatron-LM's settings is
+// A preset says what a program does (the switches of `software`) and what it can run. It also says
+// how a plan is written in the program's own arguments or files. All of them are in Presets.yaml,
+// whose head explains the keys. One of Megatron-LM's settings is
 //
 //   {key: --tensor-model-parallel-size, of: tp, about: tp}
 //

@@ -1,10 +1,9 @@
-// What is to be planned, as plain data: the graph of one microbatch over all
-// ranks (forward and backward), what the optimizer keeps, and how much of it
-// there is. No IR: a problem can be saved as JSON and planned from the file.
+// What is to be planned, as plain data. It has the graph of one microbatch over all ranks (forward
+// and backward), what the optimizer keeps, and how much of it there is. No IR: a problem can be
+// saved as JSON and planned from the file.
 //
-// Values and ops are numbered densely; an op's operands are values with lower
-// producers, so ops stand in an order in which they can be executed. For
-// y = x * w with its gradients:
+// Values and ops are numbered densely. An op's operands are values with lower producers, so ops
+// stand in an order in which they can be executed. For y = x * w with its gradients:
 //
 //   values  0 x (input)  1 w (parameter)  2 y  3 dy  4 dx  5 dw
 //   ops     0 contract (0,1)->(2)                     forward, id 0
@@ -86,14 +85,14 @@ struct Op {
   double scratch = 0; ///< bytes of temporaries inside, global
   double saved = 0;   ///< bytes of those that stay for the op's own backward pass, global
   std::vector<Round> rounds;
-  /// Rounds factors that the planner doesn't split of its own accord: inside,
-  /// the op would have to be taken apart at a price that `rounds` can't say.
+  /// Rounds factors that the planner doesn't split of its own accord. The op would have to be taken
+  /// apart inside, at a price that `rounds` can't say.
   bool keepRounds = false;
   bool causal = false; ///< attention: a query sees only keys up to its own
   /// Of those only so many, the last ones, as the last operand's mask says; 0: all.
   int64_t window = 0;
-  /// A factor whose parts are equal on average only, as what each holds is known when
-  /// the program runs: experts, with the rows that chose them. Only ep splits it; -1: none.
+  /// A factor whose parts are equal on average only, as what each holds is known when the program
+  /// runs. Experts are one, with the rows that chose them. Only ep splits it; -1: none.
   sharding::FactorId groupedExperts = -1;
   /// The op of this list that this one belongs to: itself for a forward op,
   /// its forward op for a backward op, -1 for neither.
@@ -164,9 +163,9 @@ struct ProblemFacts {
   /// By op: the one of those factors that context parallelism splits (attention
   /// splits its queries, and every rank reads all keys), or -1.
   std::vector<sharding::FactorId> sequenceSplit;
-  /// By value: whether it is a sum over the batch, of which every part of the
-  /// batch has a term; by op: the linear set through which such terms pass, or
-  /// -1 where they are summed up first. The same for the sequence.
+  /// By value: whether it is a sum over the batch, of which every part of the batch has a term. By
+  /// op: the linear set through which such terms pass, or -1 where they are summed up first. The
+  /// same for the sequence.
   std::vector<bool> batchPending, sequencePending;
   std::vector<int> batchLinear, sequenceLinear;
   /// By op: whether it depends on nothing that varies or is trained (rotary
@@ -204,9 +203,8 @@ Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int
 ///
 ///   hidden[b,(c e r),f] = rows[b,(c e r),m] * wi[(e x),f,m]      cp splits c, ep splits e
 ///
-/// so that all-to-alls are among the ep ranks that have the same part of sequences, and
-/// cp ranks have a term each of the gradients of experts. Rows that can't be shared out
-/// evenly stay whole.
+/// so that all-to-alls are among the ep ranks that have the same part of sequences. Each of the cp
+/// ranks has a term of the gradients of experts. Rows that can't be shared out evenly stay whole.
 Problem withSplitSequence(Problem problem, int64_t ranks);
 
 std::string toJson(const Problem &problem);

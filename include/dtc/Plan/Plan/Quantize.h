@@ -1,8 +1,8 @@
 // Frozen weights that are kept in integers, as QLoRA and servers keep them.
 //
-// A weight w[o,i] of 4096 x 11008 in int4 takes 4 bits an element, a scale of 8 bits for
-// each 64 of them, and 32 bits for each 256 scales: 4.127 bits, 23 MB instead of 90.
-// A product unpacks its weight while it runs, so that one copy in its type is there then.
+// A weight w[o,i] of 4096 x 11008 in int4 takes 4 bits an element. Each 64 of them have a scale of
+// 8 bits, and each 256 scales have one of 32 bits: 4.127 bits, 23 MB instead of 90. A product
+// unpacks its weight while it runs, so that one copy in its type is there then.
 #pragma once
 
 #include "dtc/Plan/Plan/Problem.h"

@@ -25,7 +25,7 @@ std::string whyInOrder(const Problem &problem, const ProblemFacts &facts,
 bool liesInZigzag(const Problem &problem, const ProblemFacts &facts, const Plan &plan);
 
 /// How an argument is loaded then: ranks read whole sequences, and take their chunks of them.
-sharding::TensorSharding asLoaded(const Value &argument, sharding::TensorSharding layout,
+sharding::TensorSharding asLoaded(const Value &argument, sharding::TensorSharding sharding,
                                   const sharding::Mesh &mesh);
 
 } // namespace dtc::plan

@@ -1,7 +1,7 @@
 // The settings of a plan: what a SPEC pins, files and JSON hold, and reports put into words.
 //
 // A setting is a member of Degrees, one of Spec if it can be pinned, and a row of the table in
-// Settings.cpp, which is all that a new one needs. The row of `chunks` is
+// Settings.cpp. A new one needs nothing else. The row of `chunks` is
 //
 //   {.name = "chunks",
 //    .member = Member<int64_t>{&Degrees::chunks, &Spec::chunks},

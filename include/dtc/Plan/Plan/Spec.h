@@ -35,9 +35,9 @@ Result<Spec> parseSpec(const std::string &text);
 /// refuses a product that can't divide it.
 Result<Spec> fill(Spec spec, int64_t devices);
 
-/// A plan's degrees as a SPEC. How tensor parallelism treats the sequence, and
-/// which blocks are recomputed or stored by a level of ZeRO where it isn't all, stay as
-/// `asked` has them: the same search decides them alike.
+/// A plan's degrees as a SPEC. Two things stay as `asked` has them. One is how tensor parallelism
+/// treats the sequence. The other is which blocks are recomputed or stored by a level of ZeRO,
+/// where not all are. The same search decides them alike.
 Spec pinned(const Degrees &degrees, Spec asked);
 
 /// The known word closest to `word`, or "" when none is close.

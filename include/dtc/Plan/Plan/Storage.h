@@ -1,8 +1,8 @@
 // Which level of ZeRO a parameter is stored by.
 //
-// All parameters have the level that the degrees name, or, where they name a number of
-// blocks, so many blocks have it and all else the level below. Of a model of an embedding,
-// eight blocks and a head, zero=3 and zero_blocks=5 could be
+// All parameters have the level that the degrees name. Where the degrees name a number of blocks,
+// so many blocks have it, and all else has the level below. Of a model of an embedding, eight
+// blocks and a head, zero=3 and zero_blocks=5 could be
 //
 //   3  3 3 3 3 3 2 2 2  2    parameters of five blocks and the embedding are gathered before
 //                            each use, the others stay whole

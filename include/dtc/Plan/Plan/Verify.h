@@ -11,10 +11,10 @@ struct Violation {
   OpId op = -1;        ///< that it concerns, or -1
 };
 
-/// Everything that is wrong with a plan; empty when it can be carried out:
-/// degrees and mesh agree and are as many devices as the stages name, every
-/// op's sharding is legal, every value can be brought from how it is produced
-/// to how it is read, arguments, gradients and aliases of a parameter agree.
+/// Everything that is wrong with a plan; empty when it can be carried out. Degrees and mesh must
+/// agree, and be as many devices as the stages name. Every op's sharding must be legal. Every value
+/// can be brought from how it is produced to how it is read. Arguments, gradients and aliases of a
+/// parameter agree.
 std::vector<Violation> verify(const Problem &problem, const Plan &plan, const Cluster &cluster);
 
 } // namespace dtc::plan

@@ -1,4 +1,9 @@
 // What a plan costs: the time of a step and what it is spent on, and the memory of each rank.
+//
+// Two ranks under 1F1B, three microbatches, 1 s forward and 2 s backward on each, half a second a
+// message. The step of dtc/Simulate/Simulate.h takes 14 s, which are told as the ranks' mean:
+//
+//   computing 9, waiting for messages that are on their way, and the rest: the pipeline's bubble
 #pragma once
 
 #include "dtc/Plan/Plan/Cluster.h"

@@ -58,8 +58,8 @@ public:
   size_t firstLeaving() const;
   int bufferOf(ValueId argument) const { return copies[argument].front().buffers.front(); }
   /// How a value is laid out where it is made.
-  const sharding::TensorSharding &layoutOf(ValueId value) const {
-    return copies[value].front().layout;
+  const sharding::TensorSharding &shardingOf(ValueId value) const {
+    return copies[value].front().sharding;
   }
   /// Bytes beside operands and results that an op whose workspace is measured needs;
   /// `spent` says of each operand whether nobody needs it afterwards.
@@ -71,18 +71,18 @@ public:
 
 private:
   struct Copy {
-    sharding::TensorSharding layout;
+    sharding::TensorSharding sharding;
     std::vector<int> buffers;
     bool gathered = false; ///< from parts, in the forward pass
   };
 
   void addArguments();
-  void make(ValueId value, sharding::TensorSharding layout, std::vector<int> in);
+  void make(ValueId value, sharding::TensorSharding sharding, std::vector<int> in);
   bool writesInPlace(const Op &op) const;
   void runOp(OpId op);
   void runSum(OpId op);
   void finish();
-  Copy &bring(ValueId value, const sharding::TensorSharding &layout, OpId reader);
+  Copy &bring(ValueId value, const sharding::TensorSharding &sharding, OpId reader);
   Copy reshard(ValueId value, const Copy &from, const sharding::TensorSharding &to,
                OpId reader);
   ExecutionStep stepOf(OpId op) const;

@@ -6,12 +6,11 @@
 
 namespace dtc::plan {
 
-/// Rewrites an execution so that the blocks named in `kinds` are computed again
-/// right before their backward pass: all of it (full), after which only what
-/// comes from outside the block is kept; or what attention keeps inside, its
-/// scores and probabilities (selective; Korthikanti et al., Reducing Activation
-/// Recomputation in Large Transformer Models, MLSys 2023, section 5), nothing
-/// where a fused attention keeps none. For a block y = g(f(x)):
+/// Rewrites an execution so that the blocks named in `kinds` are computed again right before their
+/// backward pass. `Full` computes all of a block again, and only what comes from outside of it is
+/// kept. `Selective` computes again what attention keeps inside: its scores and probabilities. It
+/// does nothing where a fused attention keeps none. (Korthikanti et al., Reducing Activation
+/// Recomputation in Large Transformer Models, MLSys 2023, section 5.) For a block y = g(f(x)):
 ///
 ///   none   f g ... g' f'           keeps x, f(x) and what g keeps
 ///   full   f g ... f g g' f'       keeps x

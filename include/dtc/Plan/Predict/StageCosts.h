@@ -1,14 +1,13 @@
 // From the costs of units to what the simulator asks for: seconds and bytes of pipeline
 // stages, with parameters stored as ZeRO has it.
 //
-// A parameter's local part (what tensor parallelism leaves to a rank) may be
-// stored split over `storage` axes (gathered for each pass, ZeRO-3), its
-// gradients over `gradient` axes (scattered each microbatch, ZeRO-2) and its
-// optimizer state over `state` axes (ZeRO-1): Rajbhandari et al., ZeRO, SC 2020.
-// Gathers and scatters run beside the computation of other blocks, as in FSDP
-// (Zhao et al., PyTorch FSDP, VLDB 2023), except the first gather and the last
-// scatter of a pass. Parts of a model may be stored by one level of ZeRO and the rest by
-// the level below (Storage.h).
+// A parameter's local part is what tensor parallelism leaves to a rank. It may be stored split over
+// `storage` axes (gathered for each pass, ZeRO-3). Its gradients may be split over `gradient` axes
+// (scattered each microbatch, ZeRO-2), and its optimizer state over `state` axes (ZeRO-1):
+// Rajbhandari et al., ZeRO, SC 2020. Gathers and scatters run beside the computation of other
+// blocks, except the first gather and the last scatter of a pass. FSDP does so, too (Zhao et al.,
+// PyTorch FSDP, VLDB 2023). Parts of a model may be stored by one level of ZeRO and the rest by the
+// level below (Storage.h).
 #pragma once
 
 #include "dtc/Plan/Cost/CollectiveTimes.h"
@@ -49,8 +48,8 @@ struct WeightClass {
   enum class Level : uint8_t { Only, Lower, Higher };
   Level level = Level::Only;
 
-  /// How many ranks some of these groups have on a mesh, and of `pending` those that the sum
-  /// to `state`, or `gradient`, leaves; StageCosts finds them.
+  /// How many ranks some of these groups have on a mesh; of `pending`, those that the sum to
+  /// `state`, or `gradient`, leaves. StageCosts finds them.
   struct Ranks {
     int64_t storage = 1, gradient = 1, state = 1, pending = 1;
   };
@@ -84,8 +83,8 @@ private:
   }
 };
 
-/// Bytes that a rank has beside what it keeps, one after the other: when the model is made
-/// (beyond what is kept later on), for the norm of the gradients, in the update and after it.
+/// Bytes that a rank has beside what it keeps, one after the other. They come when the model is
+/// made (beyond what is kept later on), for the norm of the gradients, in the update and after it.
 struct BetweenCalls {
   int64_t initial = 0, norm = 0, update = 0, after = 0;
   int64_t most() const { return std::max({initial, norm, update, after}); }
@@ -133,8 +132,8 @@ Weights findWeights(const Problem &problem, const ProblemFacts &facts, const Pla
 /// The axes of a list that aren't in another.
 sharding::AxisList without(const sharding::AxisList &axes, const sharding::AxisList &taken);
 
-/// Groups that sum up single numbers once a step: the ranks that have samples count the valid
-/// targets, and all ranks sum up the step vector (loss, norm, what isn't finite).
+/// Groups that sum up single numbers once a step. The ranks that have samples count the valid
+/// targets. All ranks sum up the step vector (loss, norm, what isn't finite).
 std::vector<sharding::AxisList> scalarSums(const Problem &problem, const sharding::Mesh &mesh);
 constexpr int64_t kStepVectorBytes = 16;
 
@@ -190,8 +189,8 @@ public:
   /// All of a pipeline, by stage, of which `placement` says where they lie.
   simulate::Costs costs(const Runs &stages, const schedule::Placement &placement) const;
 
-  /// Gradients of a rank, by the first and the last rank that hold copies of the same
-  /// parameters: an embedding is read by the first stage, and as the head by the last one.
+  /// Gradients of a rank, by the first and the last rank that hold copies of the same parameters.
+  /// The first stage reads an embedding as such, and the last one reads it as the head.
   struct Tied {
     int64_t first = 0, last = 0;
     double bytes = 0;

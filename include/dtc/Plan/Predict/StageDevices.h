@@ -1,10 +1,10 @@
 // Pipelines whose ranks differ: in the type of their devices, where a cluster has
 // several, or in their mesh, where a plan says so (Degrees::groups).
 //
-// Stages of equal size lie one after the other on the devices: of 8 H100 and 8 A100
-// in four stages, ranks 0 and 1 are on H100, 2 and 3 on A100. Each rank's
-// stages are priced at the rates of its own devices (the slowest among them), so that
-// the H100 get more layers, and held to their memory (the smallest among them).
+// Stages of equal size lie one after the other on the devices. Of 8 H100 and 8 A100 in four stages,
+// ranks 0 and 1 are on H100, 2 and 3 on A100. Each rank's stages are priced at the rates of its own
+// devices (the slowest among them), so that the H100 get more layers. They are held to their
+// devices' memory (the smallest among them).
 #pragma once
 
 #include "dtc/Plan/Predict/StageCosts.h"
@@ -33,10 +33,10 @@ Cluster clusterOf(const Cluster &cluster, DeviceRange range);
 
 /// A pipeline whose ranks are of several classes.
 ///
-/// Between meshes of 8 and of 4 devices, 8 MB of activations are sent as 1 MB by each
-/// of the 8 and received as 2 MB by each of the 4: these 2 MB on the slower of the two
-/// ends' links take the time. What several devices of a mesh need alike is sent to each,
-/// whatever Software::scattersSends says of equal meshes.
+/// Between meshes of 8 and of 4 devices, 8 MB of activations are sent as 1 MB by each of the 8.
+/// Each of the 4 receives 2 MB. These 2 MB take the time, on the slower of the two ends' links.
+/// What several devices of a mesh need alike is sent to each, whatever Software::scattersSends says
+/// of equal meshes.
 class MixedStages {
 public:
   /// By pipeline rank: what its stages cost, and its devices in `cluster`.

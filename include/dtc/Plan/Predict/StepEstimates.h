@@ -1,14 +1,14 @@
 // How long steps of long schedules take, from short ones.
 //
-// Once a pipeline is full each microbatch adds the same time: of 2,048 microbatches
-// through 64 ranks all but the first and the last few hundred run in the same
-// rhythm. A step of many microbatches is therefore estimated from two shorter ones,
+// Once a pipeline is full each microbatch adds the same time. Of 2,048 microbatches through 64
+// ranks all but the first and the last few hundred run in the same rhythm. A step of many
+// microbatches is therefore estimated from two shorter ones,
 //
 //   t(m) = t(3 P) + (m - 3 P) * (t(3 P) - t(2 P)) / P
 //
-// or what no such step falls below (simulate::lowerBound), if that is more: where a slow
-// rank lets others run ahead at first, its pace may set in only after that. It holds what the
-// longer of the two holds. Plans that are chosen are predicted from the whole schedule.
+// or what no such step falls below (simulate::lowerBound), if that is more. Where a slow rank lets
+// others run ahead at first, its pace may set in only after that. It holds what the longer of the
+// two holds. Plans that are chosen are predicted from the whole schedule.
 #pragma once
 
 #include "dtc/Simulate/Simulate.h"

@@ -8,8 +8,8 @@
 //   parameters of      c and b       b and a       a
 //   gradients of       c             c and b       b and a
 //
-// What a block has of itself is counted step by step, and that of its neighbours by block:
-// whether they are in the same stage depends on the cuts.
+// What a block has of itself is counted step by step. That of its neighbours is counted by block,
+// as the cuts decide whether they are in the same stage.
 #pragma once
 
 #include "dtc/Plan/Predict/RankExecution.h"

@@ -1,10 +1,10 @@
 // What each part of a model costs one rank, for one microbatch: an execution
 // read off by unit.
 //
-// The forward ops are cut at `cuts` into units; unit u has the ops cuts[u] to
-// cuts[u + 1] - 1 and the backward ops that belong to them. A pipeline stage is
-// a run of units [a, b). Seconds add up over units. Memory doesn't: what a unit
-// reads may have been made before the stage, which then has a copy of it. For
+// The forward ops are cut at `cuts` into units. Unit u has the ops cuts[u] to cuts[u + 1] - 1, and
+// the backward ops that belong to them. A pipeline stage is a run of units [a, b). Seconds add up
+// over units. Memory doesn't: what a unit reads may have been made before the stage, which then has
+// a copy of it. For
 //
 //   unit      0         1         2
 //   forward   y=f(x)    z=g(y)    loss
@@ -13,9 +13,8 @@
 // the stages [0,1) and [1,3) keep nothing and y, z between the passes of a
 // microbatch; the one stage [0,3) keeps y, z.
 //
-// The costs of a whole model follow from the execution of a folded one (Fold.h):
-// its repeated units occur as often as they stand for, and what is live grows by
-// the same amount from each to the next.
+// The costs of a whole model follow from the execution of a folded one (Fold.h). Its repeated units
+// occur as often as they stand for. What is live grows by the same amount from each to the next.
 #pragma once
 
 #include "dtc/Plan/Plan/Blocks.h"

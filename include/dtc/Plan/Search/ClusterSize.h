@@ -1,9 +1,8 @@
 // How many devices a model needs, found by planning for ever more of them.
 //
-// For 140 GB of weights on devices of 80 GB, and a forward pass alone, one device
-// falls short, and tp=2 fits: the answer is 2. Training the same with 16 bytes a
-// parameter, 1.1 TB, takes 16: no fewer can even hold the state, so that the
-// search begins there.
+// Take 140 GB of weights on devices of 80 GB, and a forward pass alone. One device falls short, and
+// tp=2 fits: the answer is 2. Training the same with 16 bytes a parameter, 1.1 TB, takes 16: no
+// fewer can even hold the state, so that the search begins there.
 #pragma once
 
 #include "dtc/Plan/Search/Search.h"
@@ -44,9 +43,9 @@ public:
   /// That on the fewest devices that do: a power of two, or several whole nodes.
   /// Nothing: not even `mostDevices`, or all of the cluster, do.
   std::optional<SizedPlan> smallest();
-  /// On so many devices: tensor parallelism none or of a node, pipelines over
-  /// what is left or none, ZeRO 0, 1 and 3, each with every kind of recomputation.
-  /// In this order; without those that can't be.
+  /// On so many devices, tensor parallelism is none or of a node. Pipelines are over what is left,
+  /// or none. ZeRO is 0, 1 or 3. Each has every kind of recomputation. In this order; without those
+  /// that can't be.
   std::vector<SizedPlan> configurations(int64_t devices);
   int64_t mostDevices() const { return options.mostDevices; }
 

@@ -150,8 +150,8 @@ private:
   mutable std::mutex mutex; ///< of batches and libraries of other devices
   /// By samples and cp.
   std::map<std::pair<int64_t, int64_t>, Batch> batches, foldedBatches;
-  /// tp, its weights, what cp exchanges, what is gathered again, ep, cp, samples of a rank, and how
-  /// many ranks of these axes lie below one switch
+  /// tp, its weights, what cp exchanges, what is gathered again, ep, cp, and samples of a rank.
+  /// Then, how many ranks of these axes lie below one switch
   using Key = std::tuple<int64_t, TensorWeights, ContextExchange, bool, int64_t, int64_t, int64_t,
                          std::vector<int64_t>, ShardVariant>;
   struct Solved {

@@ -1,12 +1,11 @@
 // The choices that a bundle of ops has on a mesh, and what each means.
 //
-// A choice shards the forward op: dp splits the batch, and so does ep except where
-// experts run side by side (Experts.h), cp the sequence, tp goes to
-// one factor, passes a pending sum through, or leaves copies. Backward ops follow:
-// a gradient is laid out as its value, ops inside follow their operands. On
-// top, a bundle that is linear in its gradients may take them still pending over
-// a tp axis that the choice leaves unused, and pass them on (so that terms from
-// several readers are summed before one all-reduce).
+// A choice shards the forward op. The batch is split by dp, and by ep except where experts run side
+// by side (Experts.h). The sequence is split by cp. As to tp, it goes to one factor, passes a
+// pending sum through, or leaves copies. Backward ops follow: a gradient is laid out as its value,
+// ops inside follow their operands. On top, a bundle may be linear in its gradients. It may then
+// take them still pending over a tp axis that the choice leaves unused, and pass them on. So terms
+// from several readers are summed before one all-reduce.
 #pragma once
 
 #include "dtc/Plan/Cost/OpWork.h"
@@ -35,7 +34,7 @@ bool mayGoRound(const Op &op);
 class Choices {
 public:
   Choices(const Problem &problem, const ProblemFacts &facts, const OpBundles &bundles,
-          const sharding::Mesh &mesh, TensorShardings &layouts, const OpWork &work,
+          const sharding::Mesh &mesh, TensorShardings &shardings, const OpWork &work,
           std::optional<bool> sequenceParallel, TensorWeights weights,
           ContextExchange contextExchange = ContextExchange::Keys);
 
@@ -44,7 +43,7 @@ public:
   const std::vector<ChoiceOutcome> &outcomes(int kind);
 
   /// A value that nothing splits but dp, ep and cp.
-  sharding::TensorSharding batchLayout(ValueId value) const;
+  sharding::TensorSharding batchSharding(ValueId value) const;
 
 private:
   using Assignment = std::pair<sharding::OpSharding, sharding::AxisList>;
@@ -69,7 +68,7 @@ private:
   const ProblemFacts &facts;
   const OpBundles &bundles;
   const sharding::Mesh &mesh;
-  TensorShardings &layouts;
+  TensorShardings &shardings;
   const OpWork &work;
   std::optional<bool> sequenceParallel;
   TensorWeights weights;

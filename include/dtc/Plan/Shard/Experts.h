@@ -1,14 +1,14 @@
 // The experts of a mixture: which factor of an op counts them.
 //
-// A contraction runs experts side by side where it has a factor that its weights
-// have, its activations and its result, too: each expert multiplies what was
-// dispatched to it by weights of its own. In GShard's layer (Lepikhin et al. 2020)
+// A contraction runs experts side by side where its weights have a factor that its activations and
+// its result have, too. Each expert multiplies what was dispatched to it by weights of its own. In
+// GShard's layer (Lepikhin et al. 2020)
 //
 //   inputs[e,b,c,m] = dispatch[b,s,e,c] * x[b,s,m]
 //   hidden[e,b,c,f] = inputs[e,b,c,m] * wi[e,m,f]       runs experts: e
 //
-// Where rows find their experts when the program runs (every choice of a token is a
-// row, and none is dropped), the factor is `Op::groupedExperts`: of a grouped contraction
+// Where rows find their experts when the program runs, every choice of a token is a row, and none
+// is dropped. The factor is then `Op::groupedExperts`: of a grouped contraction
 //
 //   hidden[b,(e c),f] = rows[b,(e c),m] * wi[e,m,f]      c rows for each expert
 //

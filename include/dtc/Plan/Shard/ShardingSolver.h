@@ -1,17 +1,15 @@
 // Shards all ops of a problem on a dp x ep x cp x tp mesh at the least cost.
 //
-// Variables are bundles (a forward op with its backward ops) and parameters;
-// terms are what a bundle's choice costs inside, and for every value what it
-// costs to bring it from how it is made to each distinct way in which it is
-// read. Gradients of one value are added where they are laid out alike and then
-// brought to the value's layout, once for each layout among them. The
-// network's structure follows the graph, so that a transformer is eliminated
-// layer by layer.
+// Variables are bundles (a forward op with its backward ops) and parameters. One kind of term is
+// what a bundle's choice costs inside. The other is what it costs to bring a value from how it is
+// made to each distinct way in which it is read. Gradients of one value are added where they are
+// laid out alike and then brought to the value's sharding, once for each sharding among them. The
+// network's structure follows the graph, so that a transformer is eliminated layer by layer.
 //
-// A value whose readers have too many layouts among them for one table gets a
-// variable of its own: the layout in which it is shared. It is brought there
-// once, and from there to each reader. (Dearer than the truth only where
-// several readers share a second layout that costs communication, too.)
+// A value whose readers have too many shardings among them for one table gets a variable of its
+// own. This is the sharding in which it is shared. It is brought there once, and from there to each
+// reader. (Dearer than the truth only where several readers share a second sharding that costs
+// communication, too.)
 #pragma once
 
 #include "dtc/Plan/Plan/Fold.h"
@@ -26,9 +24,9 @@ public:
   ShardingSolver(const Problem &problem, const ProblemFacts &facts, const Cluster &cluster,
                  const Degrees &degrees, const SolverOptions &options);
   Result<Solution> solve();
-  /// The problem being that of a folding, perhaps with another batch: the best of
-  /// the whole model, in which the blocks that are alike are treated equally.
-  /// nullopt where that isn't known to be the best.
+  /// The problem must be that of a folding, perhaps with another batch. Gives the best of the whole
+  /// model, in which the blocks that are alike are treated equally. It is nullopt where that isn't
+  /// known to be the best.
   std::optional<Result<Solution>> solveFolded(const Folding &folding);
 
   /// The ways in which a forward op can be sharded, of those that look alike from
@@ -44,7 +42,7 @@ public:
 
 private:
   /// A tensor of a bundle by its number there; `complete`: pending sums in its
-  /// layout don't count.
+  /// sharding don't count.
   struct Tensor {
     int local = -1;
     bool complete = false;
@@ -52,9 +50,9 @@ private:
   };
   /// One variable's part in a term about a value.
   struct Member {
-    enum Type { BundleMember, LayoutMember, Fixed } type = Fixed;
+    enum Type { BundleMember, SharedMember, Fixed } type = Fixed;
     int variable = -1;
-    int kind = 0;              ///< of the bundle or layout domain; of a fixed one, its layout
+    int kind = 0;                ///< of the bundle or sharding domain; of a fixed one, its sharding
     std::optional<Tensor> made;  ///< it makes the value, laid out as this
     std::vector<Tensor> terms; ///< it makes terms of the sum that the value is
     int read = -1;             ///< it reads the value
@@ -92,7 +90,7 @@ private:
   int timesOf(const std::vector<Member> &members) const;
   bool isSmall(const std::vector<Member> &members);
   Member addShared(ValueId value, const std::vector<Member> &members);
-  Member addLayoutVariable(ValueId value, std::vector<ShardingId> domain);
+  Member addSharedVariable(ValueId value, std::vector<ShardingId> domain);
 
   int localOf(OpId op, ValueId value) const;
   Member maker(ValueId value);
@@ -101,7 +99,7 @@ private:
   std::vector<View> views(const Member &member);
   size_t viewCount(const Member &member);
   std::vector<ValueId> leafTerms(ValueId total) const;
-  ShardingId complete(ShardingId layout);
+  ShardingId complete(ShardingId sharding);
   ShardingId accumulated(ShardingId parameter, const std::vector<ShardingId> &terms);
   std::vector<ShardingId> accumulations(const std::vector<Member> &members);
   double onceAStep(const Value &parameter, ShardingId gradient);
@@ -121,7 +119,7 @@ private:
   sharding::Mesh mesh;
   CostModel model;
   OpWork work;
-  TensorShardings layouts;
+  TensorShardings shardings;
   OpBundles bundles;
   Choices choices;
   CostNetwork network;
@@ -130,18 +128,18 @@ private:
   std::vector<int> variableHome; ///< its block, of a folded problem
   std::vector<int> bundleVariable;
   std::map<ValueId, Member> parameters;
-  /// The choices of variables that are layouts; equal domains are one kind.
+  /// The choices of variables that are shardings; equal domains are one kind.
   std::map<std::vector<ShardingId>, int> domainIds;
   std::vector<std::vector<ShardingId>> domains;
   std::map<std::pair<std::vector<int64_t>, std::vector<Member>>, PricedTerm> priced;
-  std::vector<ShardingId> layoutOf; ///< by value, once solved
-  std::vector<ShardingId> layoutsOfViews; ///< of distinctOf
+  std::vector<ShardingId> shardingOf; ///< by value, once solved
+  std::vector<ShardingId> shardingsOfViews; ///< of distinctOf
 };
 
-/// The mesh of one stage for these degrees: axes dp, ep, cp and tp without those of
-/// size 1, tp innermost; dp in two where a part of it shares ZeRO's storage; tp
-/// in several axes where the sizes of contractions ask for it. They lie on the devices
-/// as the degrees' order says.
+/// The mesh of one stage for these degrees: axes dp, ep, cp and tp without those of size 1, tp
+/// innermost. There are two axes of dp where a part of it shares ZeRO's storage. There are several
+/// of tp where the sizes of contractions ask for it. They lie on the devices as the degrees' order
+/// says.
 sharding::Mesh makeMesh(const Problem &problem, const ProblemFacts &facts,
                         const Degrees &degrees);
 

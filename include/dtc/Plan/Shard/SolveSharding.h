@@ -17,7 +17,7 @@ struct SolverOptions {
     OpId op = -1;
     sharding::OpSharding sharding;
     ValueId argument = -1;
-    sharding::TensorSharding layout;
+    sharding::TensorSharding tensor;
   };
   std::optional<Forced> forced = std::nullopt;
   /// Of the mesh's axes; without, as the degrees place them.

@@ -17,7 +17,7 @@ public:
 
   ShardingId intern(const sharding::TensorSharding &sharding);
   const sharding::TensorSharding &operator[](ShardingId id) const { return shardings[id]; }
-  /// Seconds to bring a value from one layout to another; infinite when there
+  /// Seconds to bring a value from one sharding to another; infinite when there
   /// is no way.
   double reshardSeconds(const Value &value, ShardingId from, ShardingId to);
 
@@ -27,7 +27,7 @@ private:
     std::vector<int64_t> shape;
     int64_t elementBytes = 0;
     bool stays = false;      ///< as it is stored
-    FlatMap<double> seconds; ///< by two layouts
+    FlatMap<double> seconds; ///< by two shardings
     bool isFor(const Value &value, bool stays) const {
       return shape == value.shape && elementBytes == byteSize(value.type) && this->stays == stays;
     }

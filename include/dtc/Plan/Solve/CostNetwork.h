@@ -1,16 +1,14 @@
 // Minimizing a sum of cost tables over discrete variables, exactly.
 //
-// A term costs by the classes its variables' choices fall into: with choices
-// {0,1,2} of x in the classes {0,0,1}, a term over x has a table of two
-// entries. In planning a choice is how an op is sharded, and a class what that
-// means for one tensor; many choices look alike from outside.
+// A term costs by the classes its variables' choices fall into. With choices {0,1,2} of x in the
+// classes {0,0,1}, a term over x has a table of two entries. In planning a choice is how an op is
+// sharded, and a class what that means for one tensor; many choices look alike from outside.
 //
-// Solved by bucket elimination: a variable is minimized out of the sum of the
-// terms that mention it, which gives one new term over its neighbours. Equal
-// tables are kept once, and an elimination that was done before (an identical
-// layer) isn't done again. Where a table would grow beyond the limit the
-// bucket is split (mini-buckets): the result is then a bound, and the gap
-// between bound and assignment is reported.
+// Solved by bucket elimination. A variable is minimized out of the sum of the terms that mention
+// it, which gives one new term over its neighbours. Equal tables are kept once, and an elimination
+// that was done before (an identical layer) isn't done again. Where a table would grow beyond the
+// limit the bucket is split (mini-buckets). The result is then a bound, and the gap between bound
+// and assignment is reported.
 #pragma once
 
 #include <cstddef>
@@ -53,22 +51,22 @@ public:
   static constexpr int64_t kTableLimit = int64_t{1} << 22;
   Solution solve(int64_t tableLimit = kTableLimit);
 
-  /// Variables in blocks that follow each other. The terms of the blocks
-  /// `repeated` - 1, `repeated` and `repeated` + 1 are the same, each block's on
-  /// its own variables, in their order, and those of the block before.
+  /// Variables in blocks that follow each other. The blocks `repeated` - 1, `repeated` and
+  /// `repeated` + 1 have the same terms in their order. Each block's are on its own variables and
+  /// those of the block before.
   struct Chain {
     std::vector<int> home; ///< by variable: its block, or -1
     int repeated = 0;
     int copies = 1; ///< how often that block occurs
   };
-  /// The best assignment of the whole chain that has those three blocks and all
-  /// copies alike; nullopt where they are not as said, or where an assignment in
-  /// which they differ costs less. `cost` and `bound` are the whole chain's.
+  /// The best assignment of the whole chain that has those three blocks and all copies alike. It is
+  /// nullopt where they are not as said, or where an assignment in which they differ costs less.
+  /// `cost` and `bound` are the whole chain's.
   ///
-  /// All that is outside of those blocks is minimized out to a table O[s, t] over
-  /// the variables that a block shares with the next, one block to a table
-  /// A[s, t]. The best is the least entry of O + A^n, by min-plus product; it is
-  /// attained with all blocks alike if O[s, s] + n A[s, s] is as little for an s.
+  /// All that is outside of those blocks is minimized out to a table O[s, t] over the variables
+  /// that a block shares with the next. One block is minimized out to a table A[s, t]. The best is
+  /// the least entry of O + A^n, by min-plus product. It is attained with all blocks alike if O[s,
+  /// s] + n A[s, s] is as little for an s.
   std::optional<Solution> solveChain(const Chain &chain, int64_t tableLimit = kTableLimit) const;
 
   double cost(const std::vector<int> &choices) const;
@@ -142,9 +140,9 @@ private:
                       const std::vector<Variable> &others);
   std::vector<int> liveTerms(Variable variable) const;
   using Order = std::vector<std::pair<Variable, std::vector<int>>>;
-  /// Eliminates all variables but those to keep, the one with the smallest bucket
-  /// first; `eliminate(bucket, variable, touched)` makes the new terms, of `touched`
-  /// variables, or returns false to stop.
+  /// Eliminates all variables but those to keep, the one with the smallest bucket first.
+  /// `eliminate(bucket, variable, touched)` makes the new terms, of `touched` variables, or returns
+  /// false to stop.
   template <typename Eliminate>
   bool eliminateInOrder(const std::vector<bool> &keep, Eliminate eliminate);
   double eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order);

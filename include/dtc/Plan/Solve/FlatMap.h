@@ -1,6 +1,6 @@
-// A map from numbers that aren't negative, for what is asked for millions of times: of the
-// slots from a key's hash on, the first that has the key or none is its place (open
-// addressing). Entries stay where they are.
+// A map from numbers that aren't negative, for what is asked for millions of times. From the slot
+// of a key's hash on, the first slot that has the key or none is its place (open addressing).
+// Entries stay where they are.
 #pragma once
 
 #include <cstddef>

@@ -6,9 +6,9 @@
 
 namespace dtc::plan {
 
-/// Calls `job` once with each number below `count`, on as many threads as there are processors
-/// (fewer where the system refuses them), and returns when all calls have. What they find must
-/// not depend on their order.
+/// Calls `job` once with each number below `count`, and returns when all calls have. It uses as
+/// many threads as there are processors, or fewer where the system refuses them. What they find
+/// must not depend on their order.
 void inParallel(size_t count, const std::function<void(size_t)> &job);
 
 } // namespace dtc::plan

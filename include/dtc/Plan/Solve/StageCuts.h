@@ -9,15 +9,14 @@
 
 namespace dtc::plan {
 
-/// Seconds of a stage made of the units [a, b), the `stage`-th; infinite where
-/// it doesn't fit. Where a stage with more units costs less, as ZeRO's sums of gradients may
-/// that more blocks hide, the cuts that are found keep the limit, but may not be the best.
+/// Seconds of a stage made of the units [a, b), the `stage`-th; infinite where it doesn't fit. A
+/// stage with more units may cost less, as more blocks may hide ZeRO's sums of gradients. The cuts
+/// that are found then keep the limit, but may not be the best.
 using StagePrice = std::function<double(int a, int b, int stage)>;
 
-/// The cuts 0 = c0 < c1 < ... < cn = units into `stages` runs whose most
-/// expensive one is cheapest, and among those the cuts whose second figure, the
-/// sum of squares, is least. Nothing where no cuts have a finite price of at most
-/// `limit` a stage.
+/// The cuts 0 = c0 < c1 < ... < cn = units into `stages` runs whose most expensive one is cheapest.
+/// Among those, the cuts whose second figure, the sum of squares, is least. Nothing where no cuts
+/// have a finite price of at most `limit` a stage.
 ///
 /// Equal layers may be cut unevenly: where the first unit is an embedding and
 /// the last a large head, their stages get fewer layers.

@@ -1,10 +1,10 @@
-// Sums that a pipeline stage has, for all stages at once: a stage is a run of units [a, b),
-// and each summand counts in those that have one of some units, or that lie within a run.
+// Sums that a pipeline stage has, for all stages at once. A stage is a run of units [a, b). Each
+// summand counts in those that have one of some units, or that lie within a run.
 //
-// Of units 2, 3 and 7 a stage has either none or neighbours among them, one more than it has
-// pairs of neighbours. So a summand of theirs counts as often as it has units, less as often as
-// it has pairs: 3 - 2 times in [1, 9), 2 - 1 times in [3, 9). Units, pairs that are equally far
-// apart and runs of equal length are prefix sums over where they begin, few of them where
+// Of units 2, 3 and 7 a stage has either none or neighbours among them, one more than it has pairs
+// of neighbours. So a summand of theirs counts as often as it has units, less as often as it has
+// pairs: 3 - 2 times in [1, 9), 2 - 1 times in [3, 9). Pairs of units that are equally far apart,
+// and runs of equal length, are prefix sums over where they begin. There are few of them where
 // layers are units. Where there are many, all stages' sums are found at once.
 #pragma once
 
@@ -42,8 +42,9 @@ public:
   int units() const { return size; }
 
 private:
-  /// Amounts of what is equally long, from the first unit to the last of a pair, or to the end
-  /// of a run: before `finish` by where it begins, then of all that begins before a unit.
+  /// Amounts of what is equally long, from the first unit to the last of a pair, or to the end of a
+  /// run. Before `finish` they are by where it begins. After it they are of all that begins before
+  /// a unit.
   struct Starts {
     int length = 0;
     std::vector<int64_t> amounts;

@@ -32,7 +32,7 @@ public:
   mlir::Value weightedValues(mlir::Value p, mlir::Value like);
   /// Gradient of the scores from that of the result.
   mlir::Value scoresGrad(mlir::Value p, mlir::Value grad);
-  /// The same where keys are a part of all, of which `output` is the result: the sum over all keys
+  /// The same where keys are a part of all, of which `output` is the result. The sum over all keys
   /// of p times its gradient is that of the result times its gradient.
   mlir::Value partScoresGrad(mlir::Value p, mlir::Value output, mlir::Value grad);
   /// Gradients of query and key from that of the scores; of value from that of the result.

@@ -5,8 +5,8 @@
 
 namespace dtc::graph {
 
-/// The op on a part of its input. `indexAlong` gives, for a dimension of more than one element,
-/// the index in the whole tensor of each element of the part, as a tensor of i64 of the part's
+/// The op on a part of its input. For a dimension of more than one element, `indexAlong` gives the
+/// index in the whole tensor of each element of the part. This is a tensor of i64 of the part's
 /// shape.
 mlir::Value dropoutOf(TensorBuilder &b, DropoutOp op, mlir::Value input, mlir::Value keys,
                       llvm::function_ref<mlir::Value(int64_t dim)> indexAlong);

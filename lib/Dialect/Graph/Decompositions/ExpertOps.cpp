@@ -84,7 +84,7 @@ static Value sumTo(TensorBuilder &b, Value product, ArrayRef<int64_t> order,
 
 //===-- rows in parts -----------------------------------------------------===//
 
-/// The numbers of the experts of part p among all, where choices are those in the part: a choice
+/// The numbers of the experts of part p among all, where choices are those in the part. A choice
 /// that is none there is none here.
 static Value numbersAmongAll(GroupedContractOp op, TensorBuilder &b, int64_t part) {
   Value choices = op.getChoices();

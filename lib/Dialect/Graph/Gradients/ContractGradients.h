@@ -5,7 +5,7 @@
 
 namespace dtc::graph {
 
-/// z[R] = sum x[X] y[Y] gives x'[X] = sum z'[R] y[Y]: an index of x is in z or in y, so every
+/// z[R] = sum x[X] y[Y] gives x'[X] = sum z'[R] y[Y]. An index of x is in z or in y, so every
 /// gradient of a contraction is one. `contract(b, other, otherIndices, operand, indices)` makes
 /// that of `operand` out of the result's gradient and the other operand, which has its type.
 template <typename Op, typename Contract>

@@ -158,7 +158,7 @@ Value acoshGrad(Formula &f, unsigned) {
 }
 Value atanhGrad(Formula &f, unsigned) { return f.b.div(f.grad, onePlusSquare(f, -1.0)); }
 
-/// d/dx x^y = y x^(y-1), 0 for y = 0 even at x = 0; d/dy x^y = x^y log x, 0
+/// d/dx x^y = y x^(y-1), which is 0 for y = 0 even at x = 0. And d/dy x^y = x^y log x, which is 0
 /// where x = 0 and y >= 0.
 Value powGrad(Formula &f, unsigned i) {
   Value x = f.x(), y = f.y();

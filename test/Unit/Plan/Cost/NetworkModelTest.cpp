@@ -204,8 +204,8 @@ TEST(NetworkModel, GroupsShareTheNetwork) {
   EXPECT_LT(eight, 9 * one);
 }
 
-/// What a layer of 7 billion parameters takes to be gathered: behind 16,000 tokens'
-/// work of 7 ms among 128 GPUs, not among 2,048 (Fernandez et al. 2024).
+/// What a layer of 7 billion parameters takes to be gathered. It hides behind 16,000 tokens' work
+/// of 7 ms among 128 GPUs, not among 2,048 (Fernandez et al. 2024).
 TEST(NetworkModel, RingsThroughManyNodesAreSlowToStart) {
   auto gather = [](int64_t ranks) {
     return modelOf("dgx-h100", ranks).collectiveSeconds(StepKind::AllGather, {0}, 404e6,

@@ -48,17 +48,17 @@ TEST(ShardingExplanation, FixingASolutionsOwnWayChangesNothing) {
   ASSERT_EQ(problem.values[up].name, "h.0.up");
   options.forced.emplace();
   options.forced->argument = up;
-  options.forced->layout = free->plan.arguments.at(up);
+  options.forced->tensor = free->plan.arguments.at(up);
   auto same = solveSharding(problem, facts, cluster("dgx-h100"), degrees, options);
   ASSERT_TRUE(same);
   EXPECT_EQ(same->plan, free->plan);
   for (int dim : {0, 1}) {
-    TensorSharding layout = TensorSharding::replicated(2);
-    layout.dims[dim] = free->plan.mesh.ofDegree("tp");
-    options.forced->layout = layout;
+    TensorSharding sharding = TensorSharding::replicated(2);
+    sharding.dims[dim] = free->plan.mesh.ofDegree("tp");
+    options.forced->tensor = sharding;
     auto other = solveSharding(problem, facts, cluster("dgx-h100"), degrees, options);
     ASSERT_TRUE(other);
-    EXPECT_EQ(other->plan.arguments.at(up), layout);
+    EXPECT_EQ(other->plan.arguments.at(up), sharding);
     EXPECT_GE(other->seconds, free->seconds * (1 - 1e-9)) << "the free one is the best";
   }
 }

@@ -31,11 +31,11 @@ TEST(StageGroups, SubjectsAreThoseOfTheirMeshes) {
     ASSERT_EQ(found->size(), 1u);
     const ShardingExplanation &subject = found->front();
     EXPECT_EQ(subject.group, group);
-    const ModelSharding &layout = layoutOf(whole->plan, group);
+    const ModelSharding &sharding = shardingOf(whole->plan, group);
     ValueId value = 0;
     while (planned->values[value].name != name)
       ++value;
-    EXPECT_EQ(subject.ways[0].sharding, layout.arguments.at(value).str(layout.mesh));
+    EXPECT_EQ(subject.ways[0].sharding, sharding.arguments.at(value).str(sharding.mesh));
     // Whole on all ranks and split along the other dimension.
     ASSERT_EQ(subject.ways.size(), 3u);
     for (size_t i = 1; i < 3; ++i) {

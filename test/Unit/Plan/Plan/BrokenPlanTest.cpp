@@ -159,7 +159,7 @@ TEST_F(BrokenPlan, Ops) {
 TEST_F(BrokenPlan, Arguments) {
   for (auto id : {int64_t{-1}, problem.arguments, int64_t{1} << 40})
     refuses("no argument", [&](Plan &p) { p.arguments[id] = {}; });
-  for (const auto &[value, layout] : good.arguments) {
+  for (const auto &[value, sharding] : good.arguments) {
     std::string name = "argument " + std::to_string(value);
     refuses(name, [&, id = value](Plan &p) { p.arguments.erase(id); });
     refuses(name, [&, id = value](Plan &p) { p.arguments[id].dims.emplace_back(); });
@@ -201,7 +201,7 @@ TEST_F(BrokenPlan, Recomputation) {
   refuses("another kind", [](Plan &p) { p.recompute[0].kind = Recompute::Selective; });
 }
 
-/// Random changes of layouts: what isn't refused can be carried out.
+/// Random changes of shardings: what isn't refused can be carried out.
 TEST_F(BrokenPlan, WhatPassesCanBePredicted) {
   std::mt19937 random(1);
   auto below = [&](size_t n) { return static_cast<int>(random() % n); };

@@ -1,5 +1,5 @@
 // What a plan's flow is checked for without costs, and what carrying the plan out finds, are the
-// same: over random plans for random problems, most of whose ops are sharded anyhow.
+// same. The plans and problems are random, and most ops are sharded anyhow.
 #include "Problems.h"
 #include "RandomProblem.h"
 
@@ -18,7 +18,7 @@ class RandomPlan {
 public:
   RandomPlan(const Problem &problem, unsigned seed) : problem(problem), random(seed) {}
 
-  /// Two axes, and layouts of arguments and ops that fit them; whether what an op reads as
+  /// Two axes, and shardings of arguments and ops that fit them; whether what an op reads as
   /// pending is pending is left to chance.
   Plan make() {
     plan.mesh.axes = {{"dp", "dp", 2}, {"tp", "tp", 2}};
@@ -34,17 +34,17 @@ private:
   int below(size_t n) { return static_cast<int>(random() % n); }
 
   TensorSharding argument(const Value &value) {
-    TensorSharding layout = TensorSharding::replicated(value.shape.size());
+    TensorSharding sharding = TensorSharding::replicated(value.shape.size());
     for (AxisId axis : {0, 1}) {
-      TensorSharding changed = layout;
+      TensorSharding changed = sharding;
       if (value.kind == ValueKind::Accumulator && below(2) == 0)
         changed.partial.push_back({axis, ReduceKind::Sum});
       else if (!value.shape.empty() && below(2) == 0)
         changed.dims[below(value.shape.size())].push_back(axis);
       if (changed.check(value.shape, plan.mesh).empty())
-        layout = changed;
+        sharding = changed;
     }
-    return layout;
+    return sharding;
   }
 
   OpSharding choice(const ShardingRule &rule) {

@@ -6,8 +6,8 @@
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
-/// Of two layers of width 64 with a vocabulary of 256: the weights of a layer are 4 x 64 x 64 and
-/// 2 x 64 x 256, the head is 64 x 256.
+/// Of two layers of width 64 with a vocabulary of 256. The weights of a layer are 4 x 64 x 64 and 2
+/// x 64 x 256, the head is 64 x 256.
 static Problem forwardPass() {
   TransformerSize size{2, 64, 4, 32, 4, 256};
   size.trained = false;

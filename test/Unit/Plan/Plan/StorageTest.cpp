@@ -56,8 +56,8 @@ SearchResult ofLevel(const Problem &problem, int zero, const Cluster &on) {
 
 } // namespace
 
-/// From one level to the other, ever less is held and ever more exchanged: from the third
-/// block on, as two are on their way at a time.
+/// From one level to the other, ever less is held and ever more exchanged. That begins with the
+/// third block, as two are on their way at a time.
 TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
   Problem problem = transformer({8, 1024, 8, 512, 64, 8192});
   constexpr double kTableBytes = 8192 * 512 * 4.0;
@@ -126,8 +126,8 @@ TEST(Storage, WhatCpSplitsIsSharedByTheOtherRanks) {
   EXPECT_TRUE(shareAmong("dp"));
 }
 
-/// What one block reads in its forward pass and another in its backward pass is gathered for
-/// both: neither block stores it by its own level.
+/// What one block reads in its forward pass and another in its backward pass is gathered for both.
+/// Neither block stores it by its own level.
 TEST(Storage, WhatABackwardPassReadsElsewhereHasTheHigherLevel) {
   Problem problem = transformer({4, 64, 4, 16, 16, 128});
   std::vector<Block> blocks = findBlocks(problem, ProblemFacts(problem));

@@ -63,8 +63,8 @@ TEST(AllocatorReplay, GradientsStayForAStepAMicrobatchOrNotAtAll) {
   EXPECT_EQ(peakReserved(rank, kOneByOne, kPlenty), 320 * kMiB);
 }
 
-/// Where three passes for gradients of inputs, which make some of parameters, come before
-/// those for the rest, the first microbatch's gradients stay and the others' are added to them.
+/// Three passes for gradients of inputs, which make some of parameters, come before those for the
+/// rest. There the first microbatch's gradients stay and the others' are added to them.
 TEST(AllocatorReplay, OneMicrobatchsGradientsStayForAStep) {
   RankRequests rank = rankOf(100 * kMiB, 40 * kMiB, 30 * kMiB, 50 * kMiB);
   rank.gradients = GradientLife::Step;
@@ -184,8 +184,8 @@ TEST(AllocatorReplay, WhatVariablesHoldDoesNotMakeAProgramFail) {
   EXPECT_EQ(peakReserved(rank, kOneByOne, 129 * kMiB), std::nullopt);
 }
 
-/// Cached segments are given back first. With 205 MiB the update has those of the
-/// calls, which find 30 of its 60 MiB and ask for 40 again; with 175 there is no more.
+/// Cached segments are given back first. With 205 MiB the update has those of the calls. They find
+/// 30 of its 60 MiB and ask for 40 again. With 175 there is no more.
 TEST(AllocatorReplay, RunsOutOfMemoryWhereTheCacheCannotBeGivenBack) {
   RankRequests rank = rankOf(100 * kMiB, 40 * kMiB, 30 * kMiB, 0);
   rank.update = {60 * kMiB};
@@ -355,9 +355,9 @@ TEST(RankRequests, AskForWhatIsTold) {
 
 //===-- predictions -------------------------------------------------------===//
 
-/// The allocator takes nothing from tensors and adds what it keeps; how much that is
-/// depends on sizes that fit each other, which isn't monotone to the last percent. Without it
-/// slots keep their places all step, and what is gathered is counted step by step.
+/// The allocator takes nothing from tensors and adds what it keeps. How much that is depends on
+/// sizes that fit each other, which isn't monotone to the last percent. Without it slots keep their
+/// places all step, and what is gathered is counted step by step.
 TEST(CachedMemory, IsWhatTheAllocatorHoldsBeyondTensors) {
   Cluster on = cluster("dgx-a100"), caches = on;
   caches.software.cachingAllocator = true;

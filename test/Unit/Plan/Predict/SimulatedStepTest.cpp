@@ -35,8 +35,8 @@ TEST(SimulatedStep, IsTheOneThatIsPredicted) {
             "schedule=gpipe has one chunk a rank, got 2");
 }
 
-/// A weight that the first and the last stage share: each sums its gradient up
-/// for itself, and they exchange it once a step, not with every microbatch.
+/// A weight that the first and the last stage share. Each sums its gradient up for itself, and they
+/// exchange it once a step, not with every microbatch.
 TEST(SimulatedStep, SendsNoGradientsOfWeightsBetweenStages) {
   Problem problem = load("gpt");
   Plan pipeline = plan(problem, 4, "tp=4").plan;

@@ -32,8 +32,8 @@ static int64_t calls(const Prediction &prediction, StepKind kind) {
   return count;
 }
 
-/// Korthikanti et al. 2022, section 4.1: 5 a s^2 b of attention, a mask of s b h for
-/// what attention and MLP add to the residual stream, and one for the embedding.
+/// Korthikanti et al. 2022, section 4.1: 5 a s^2 b of attention, and a mask of s b h for what
+/// attention and MLP add to the residual stream. The embedding has one, too.
 TEST(Software, DropoutKeepsMasks) {
   Problem gpt = halfGpt();
   ProblemFacts facts(gpt);
@@ -168,15 +168,15 @@ TEST(Software, WeightsMayStayWhereTheyAreStored) {
     Cluster on = cluster("dgx-a100");
     on.software.gathersWeights = gathers;
     CostModel model(on, 4);
-    TensorShardings layouts(mesh, model);
+    TensorShardings shardings(mesh, model);
     TensorSharding whole = TensorSharding::replicated(2), split = whole;
     split.dims[0] = {0};
-    ShardingId a = layouts.intern(whole), b = layouts.intern(split);
-    EXPECT_EQ(std::isfinite(layouts.reshardSeconds(weight, b, a)), gathers);
-    EXPECT_TRUE(std::isfinite(layouts.reshardSeconds(weight, a, b)));
+    ShardingId a = shardings.intern(whole), b = shardings.intern(split);
+    EXPECT_EQ(std::isfinite(shardings.reshardSeconds(weight, b, a)), gathers);
+    EXPECT_TRUE(std::isfinite(shardings.reshardSeconds(weight, a, b)));
     Value activation = weight;
     activation.kind = ValueKind::Activation;
-    EXPECT_TRUE(std::isfinite(layouts.reshardSeconds(activation, b, a)));
+    EXPECT_TRUE(std::isfinite(shardings.reshardSeconds(activation, b, a)));
   }
 }
 
@@ -186,14 +186,14 @@ TEST(Software, WeightsOfProductsAreSplitWhereTheyStay) {
   ValueId x = builder.argument(ValueKind::Input, {1, 65536, 64});
   ValueId w = builder.argument(ValueKind::Parameter, {64, 64});
   Problem forward = builder.finish({builder.pointwise(builder.contract(x, w))}, 1);
-  auto layout = [&](bool gathers) {
+  auto sharding = [&](bool gathers) {
     Cluster on = cluster("dgx-a100");
     on.software.gathersWeights = gathers;
     SearchOutcome result = search(forward, on, {4, *parseSpec("tp=4")});
-    return result ? layoutOf(forward, result->plan, "a1") : result.error().message;
+    return result ? shardingOf(forward, result->plan, "a1") : result.error().message;
   };
-  EXPECT_EQ(layout(true), "[{}, {}]");
-  EXPECT_NE(layout(false).find("tp"), std::string::npos) << layout(false);
+  EXPECT_EQ(sharding(true), "[{}, {}]");
+  EXPECT_NE(sharding(false).find("tp"), std::string::npos) << sharding(false);
 }
 
 /// Megatron-LM, docs/source/api-guide/dist_optimizer.md: 18 bytes a parameter with
@@ -276,7 +276,7 @@ TEST(Software, CopiesOfHalfGradientsArentThereWhileActivationsAre) {
 }
 
 /// Split over eight devices, parameters and gradients take 6/8 bytes a parameter while the whole
-/// model takes 2: more than the optimizer's 12/8 that come later.
+/// model takes 2. That is more than the optimizer's 12/8 that come later.
 TEST(Software, WholeModelsMayTakeTheMostMemory) {
   Problem gpt = transformer({48, 2048, 16, 128, 8, 1024});
   const char *spec = "dp=8,tp=1,pp=1,zero=3,zero_group=8,recompute=full,micro_batch=1";

@@ -21,7 +21,7 @@ static void expectFloor(Planner &planner, const Degrees &degrees, const Predicti
   EXPECT_LE(floor, predicted.stepSeconds) << summary(degrees);
 }
 
-/// Of products alone, whose two gradients take as long as they do: ranks compute gradients of
+/// Of products alone, whose two gradients take as long as they do. Ranks compute gradients of
 /// weights all the while that the last microbatch goes back.
 TEST(Estimate, NoZeroBubbleStepIsBelowItsFloor) {
   Problem problem = transformer({32, 1024, 16, 32, 64, 32});
@@ -319,7 +319,7 @@ TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {
     }
 }
 
-/// Degrees that don't fill nodes of 6, or three nodes of 4 below a switch: groups are torn apart
+/// Degrees that don't fill nodes of 6, or three nodes of 4 below a switch. Groups are torn apart
 /// alike whether a mesh is seen with the other ranks or without them.
 TEST(Estimate, AgreesWithThePredictionWhereGroupsStraddleNodes) {
   Problem problem = transformer({12, 3072, 24, 3072, 144, 24576});

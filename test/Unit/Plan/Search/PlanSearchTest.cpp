@@ -208,8 +208,8 @@ TEST(PlanSearch, ARingPassesOnWhatIsOtherwiseGathered) {
       bytes += double(use.count * use.bytes);
       exposed += use.seconds;
     }
-  // Three times keys and values in each pass of 32 layers, of which the forward one is computed
-  // again in most, and three times their gradients.
+  // Three times keys and values in each pass of 32 layers, and three times their gradients. The
+  // forward pass is computed again in most layers.
   EXPECT_GT(sends, 32 * 3 * (2 + 4));
   EXPECT_LE(sends, 32 * 3 * (2 + 2 + 4));
   EXPECT_EQ(sends % 6, 0);

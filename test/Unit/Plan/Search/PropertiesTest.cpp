@@ -1,6 +1,5 @@
-// What must hold for every prediction, whatever the constants: a faster cluster is
-// not slower, one twice as fast in everything takes half the time, and each way of
-// saving memory saves it.
+// What must hold for every prediction, whatever the constants. A faster cluster is not slower, one
+// twice as fast in everything takes half the time, and each way of saving memory saves it.
 #include "Planner.h"
 #include "RandomProblem.h"
 #include "Transformer.h"
@@ -198,8 +197,8 @@ TEST(Properties, MoreMemoryAndFasterLinksHelpTheFreeChoice) {
   EXPECT_LT(last, first * 0.99) << "links must matter";
 }
 
-/// Where both what computation waits for (tensor parallelism) and what runs beside it (ZeRO-3 over
-/// the network) take long, these two run at once as well.
+/// Both what computation waits for (tensor parallelism) and what runs beside it (ZeRO-3 over the
+/// network) may take long. There these two run at once as well.
 TEST(Properties, StagesTakeNoLongerThanTheStep) {
   Problem problem = transformer({4, 4096, 32, 2048, 2, 8192});
   Prediction predicted =

@@ -227,8 +227,8 @@ TEST(Rediscovery, MixturesShareOutTheirExperts) {
   SearchResult result = best(problem, 16, "auto", cluster("dgx-h100"));
   const Degrees &degrees = result.plan.degrees;
   EXPECT_GT(degrees.ep, 1) << summary(degrees);
-  EXPECT_TRUE(layoutOf(result.problem, result.plan, "h.0.wi").starts_with("[{\"ep\"}"))
-      << layoutOf(result.problem, result.plan, "h.0.wi");
+  EXPECT_TRUE(shardingOf(result.problem, result.plan, "h.0.wi").starts_with("[{\"ep\"}"))
+      << shardingOf(result.problem, result.plan, "h.0.wi");
   bool sends = false;
   for (const CollectiveUse &use : result.predicted.collectives)
     sends |= use.axis == "ep" && use.kind == dtc::sharding::StepKind::AllToAll;

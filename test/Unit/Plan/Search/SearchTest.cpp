@@ -154,8 +154,8 @@ TEST(Search, EveryPlanPassesVerification) {
     }
 }
 
-/// Half of the microbatches on half of the devices, without a pipeline: what is
-/// estimated for both is one sharding, and what is planned must be it.
+/// Half of the microbatches on half of the devices, without a pipeline. What is estimated for both
+/// is one sharding, and what is planned must be it.
 TEST(Search, PlansTheShardingThatWasEstimated) {
   Problem problem = load("gpt");
   auto planned = [&](int64_t devices, const std::string &degrees) {
@@ -169,6 +169,6 @@ TEST(Search, PlansTheShardingThatWasEstimated) {
   };
   SearchResult pipeline = planned(8, "pp=2,schedule=1f1b"), alone = planned(4, "pp=1");
   for (const char *weight : {"h.0.mlp.c_fc.weight", "h.0.attn.c_proj.weight"})
-    EXPECT_EQ(layoutOf(pipeline.problem, pipeline.plan, weight),
-              layoutOf(alone.problem, alone.plan, weight));
+    EXPECT_EQ(shardingOf(pipeline.problem, pipeline.plan, weight),
+              shardingOf(alone.problem, alone.plan, weight));
 }

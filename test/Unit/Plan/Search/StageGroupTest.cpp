@@ -209,8 +209,8 @@ TEST(StageGroups, ShareStorageInPartsOfTheirDataParallelRanks) {
     for (const Violation &violation : verify(*planned, whole->plan, on))
       ADD_FAILURE() << text << ": " << violation.message;
     for (size_t group = 0; group < 2; ++group) {
-      const ModelSharding &layout = layoutOf(whole->plan, group);
-      int64_t shared = layout.mesh.size(layout.storage[0].storageAxes);
+      const ModelSharding &sharding = shardingOf(whole->plan, group);
+      int64_t shared = sharding.mesh.size(sharding.storage[0].storageAxes);
       EXPECT_EQ(shared, std::min(groups[group].dp, degrees.zeroGroup)) << text;
     }
     auto again = planFromYaml(toYaml(whole->plan, *planned), "plan.yaml", *planned);
@@ -282,8 +282,9 @@ TEST(StageGroups, SplitSequencesAlikeInAllGroups) {
     for (const Violation &violation : verify(*planned, whole->plan, on))
       ADD_FAILURE() << violation.message;
     for (size_t group : {0, 1})
-      EXPECT_EQ(layoutOf(whole->plan, group).mesh.size(
-                    layoutOf(whole->plan, group).mesh.ofDegree("cp")), 2);
+      EXPECT_EQ(shardingOf(whole->plan, group)
+                    .mesh.size(shardingOf(whole->plan, group).mesh.ofDegree("cp")),
+                2);
   }
 }
 

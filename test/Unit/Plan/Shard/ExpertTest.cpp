@@ -1,5 +1,5 @@
-// Mixtures whose rows find their experts at run time: mixtral.json has two layers with 8 experts, 8 samples of 4,096
-// tokens and two choices of each.
+// Mixtures whose rows find their experts at run time. The one in mixtral.json has two layers with 8
+// experts, 8 samples of 4,096 tokens and two choices of each.
 #include "Planner.h"
 
 #include "dtc/Plan/Cost/OpWork.h"
@@ -52,15 +52,15 @@ TEST(Experts, OfRowsThatChooseThemAreInGroupedProducts) {
   }
 }
 
-/// Each rank has one of the experts of every layer, and in each layer is sent the rows for it
-/// and sends them back, in both passes: 4,096 tokens, two choices of each, 4,096 numbers in bf16.
+/// Each rank has one of the experts of every layer. In each layer, in both passes, it is sent the
+/// rows for it and sends them back: 4,096 tokens, two choices of each, 4,096 numbers in bf16.
 TEST(Experts, AreSharedOutAndSentTheirRows) {
   Problem problem = load("mixtral");
   SearchResult result = best(problem, 8, "ep=8,dp=1,tp=1,pp=1,zero=0,micro_batch=1,recompute=none");
   for (const char *name : {"up", "up_gate", "down"})
-    EXPECT_EQ(layoutOf(result.problem, result.plan, std::string("layers.1.") + name),
+    EXPECT_EQ(shardingOf(result.problem, result.plan, std::string("layers.1.") + name),
               R"([{"ep"}, {}, {}])");
-  EXPECT_EQ(layoutOf(result.problem, result.plan, "layers.1.q"), "[{}, {}, {}]");
+  EXPECT_EQ(shardingOf(result.problem, result.plan, "layers.1.q"), "[{}, {}, {}]");
   int64_t sent = 0;
   for (const CollectiveUse &use : result.predicted.collectives)
     if (use.kind == StepKind::AllToAll && use.axis == "ep" && use.bytes == 4096 * 2 * 4096 * 2)
@@ -82,8 +82,9 @@ sentBy(const SearchResult &result) {
   return sent;
 }
 
-/// As in Megatron-Core each rank of cp dispatches the tokens that it has: the rows of a rank are those of
-/// micro_batch * 4096 / cp tokens, all-to-alls are over ep, and cp ranks have a term each of the experts' gradients.
+/// As in Megatron-Core each rank of cp dispatches the tokens that it has. The rows of a rank are
+/// those of micro_batch * 4096 / cp tokens. All-to-alls are over ep, and cp ranks have a term each
+/// of the experts' gradients.
 TEST(Experts, AreSentTheRowsOfARanksPartOfTheSequence) {
   Problem problem = load("mixtral");
   const int64_t row = 4096 * 2, experts = int64_t{3} * 8 * 4096 * 14336;
@@ -178,7 +179,7 @@ TEST(Experts, OfPartsOfASequenceAreVerified) {
 static void addConstant(Problem &problem) {
   Op constant;
   constant.name = "arith.constant";
-  constant.kind = OpKind::Layout;
+  constant.kind = OpKind::Reindex;
   constant.forward = 0;
   for (Op &op : problem.ops)
     if (op.forward >= 0)
@@ -301,7 +302,7 @@ TEST(Experts, AreInPartsWhereWeightsStayAsTheyAreStored) {
   const char *spec = "ep=8,tp=4,dp=1,pp=1,sp=on,zero=0,micro_batch=1,recompute=none";
   auto isSplit = [&](const char *name) {
     SearchResult result = best(problem, 32, spec, on);
-    return layoutOf(result.problem, result.plan, name).find("tp") != std::string::npos;
+    return shardingOf(result.problem, result.plan, name).find("tp") != std::string::npos;
   };
   EXPECT_FALSE(isSplit("layers.1.up"));
   on.software.gathersWeights = false;

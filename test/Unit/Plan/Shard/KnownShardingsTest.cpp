@@ -1,4 +1,4 @@
-// The layouts that experts use are found unaided.
+// The shardings that experts use are found unaided.
 #include "Problems.h"
 
 #include "dtc/Plan/Shard/OpBundles.h"
@@ -31,20 +31,20 @@ static bool splitsVocabulary(const Problem &problem, const Plan &plan, const std
 
 constexpr int64_t kActivation = int64_t{2048} * 4096 * 4; // of the test problems, bytes
 
-TEST(Layout, GptUnderTensorParallelismIsMegatrons) {
+TEST(Sharding, GptUnderTensorParallelismIsMegatrons) {
   Problem problem = load("gpt");
   SearchResult result = plan(problem, 4, "tp=4");
-  auto layout = [&](const char *name) { return layoutOf(problem, result.plan, name); };
+  auto sharding = [&](const char *name) { return shardingOf(problem, result.plan, name); };
   EXPECT_EQ(result.optimalityGap, 0);
   // The fused projection [k,3,h,e] is split by heads, and so is what comes after.
-  EXPECT_EQ(layout("h.0.attn.c_attn.weight"), R"([{}, {}, {"tp"}, {}])");
-  EXPECT_EQ(layout("h.0.attn.c_attn.bias"), R"([{}, {"tp"}, {}])");
-  EXPECT_EQ(layout("h.0.attn.c_proj.weight"), R"([{"tp"}, {}, {}])");
-  EXPECT_EQ(layout("h.0.mlp.c_fc.weight"), R"([{}, {"tp"}])");
-  EXPECT_EQ(layout("h.0.mlp.c_fc.bias"), R"([{"tp"}])");
-  EXPECT_EQ(layout("h.0.mlp.c_proj.weight"), R"([{"tp"}, {}])");
+  EXPECT_EQ(sharding("h.0.attn.c_attn.weight"), R"([{}, {}, {"tp"}, {}])");
+  EXPECT_EQ(sharding("h.0.attn.c_attn.bias"), R"([{}, {"tp"}, {}])");
+  EXPECT_EQ(sharding("h.0.attn.c_proj.weight"), R"([{"tp"}, {}, {}])");
+  EXPECT_EQ(sharding("h.0.mlp.c_fc.weight"), R"([{}, {"tp"}])");
+  EXPECT_EQ(sharding("h.0.mlp.c_fc.bias"), R"([{"tp"}])");
+  EXPECT_EQ(sharding("h.0.mlp.c_proj.weight"), R"([{"tp"}, {}])");
   // Embedding and loss by vocabulary.
-  EXPECT_EQ(layout("wte.weight"), R"([{"tp"}, {}])");
+  EXPECT_EQ(sharding("wte.weight"), R"([{"tp"}, {}])");
   EXPECT_TRUE(splitsVocabulary(problem, result.plan, "dtc.cross_entropy"));
   // One reduce-scatter and all-gather each, forward and backward, for attention,
   // MLP, and the embedding with the head: an all-reduce taken apart.
@@ -54,7 +54,7 @@ TEST(Layout, GptUnderTensorParallelismIsMegatrons) {
   EXPECT_TRUE(result.plan.degrees.sp);
 }
 
-TEST(Layout, WhatFeedsANormalizationIsAKindOfItsOwn) {
+TEST(Sharding, WhatFeedsANormalizationIsAKindOfItsOwn) {
   ProblemBuilder builder;
   ValueId x = builder.argument(ValueKind::Input, {2, 64, 32});
   for (int i = 0; i < 2; ++i)
@@ -69,14 +69,14 @@ TEST(Layout, WhatFeedsANormalizationIsAKindOfItsOwn) {
   EXPECT_FALSE(areAlike());
 }
 
-TEST(Layout, GptWithoutSequenceParallelismMovesNoMore) {
+TEST(Sharding, GptWithoutSequenceParallelismMovesNoMore) {
   Problem problem = load("gpt");
   SearchResult result = plan(problem, 4, "tp=4,sp=off");
   EXPECT_FALSE(result.plan.degrees.sp);
-  auto layout = [&](const char *name) { return layoutOf(problem, result.plan, name); };
-  EXPECT_EQ(layout("h.0.attn.c_attn.weight"), R"([{}, {}, {"tp"}, {}])");
-  EXPECT_EQ(layout("h.0.mlp.c_fc.weight"), R"([{}, {"tp"}])");
-  EXPECT_EQ(layout("wte.weight"), R"([{"tp"}, {}])");
+  auto sharding = [&](const char *name) { return shardingOf(problem, result.plan, name); };
+  EXPECT_EQ(sharding("h.0.attn.c_attn.weight"), R"([{}, {}, {"tp"}, {}])");
+  EXPECT_EQ(sharding("h.0.mlp.c_fc.weight"), R"([{}, {"tp"}])");
+  EXPECT_EQ(sharding("wte.weight"), R"([{"tp"}, {}])");
   auto counts = large(result, kActivation / 4);
   int64_t halves = counts[StepKind::ReduceScatter] + counts[StepKind::AllGather] +
                    2 * counts[StepKind::AllReduce];
@@ -95,21 +95,21 @@ TEST(Layout, GptWithoutSequenceParallelismMovesNoMore) {
 static void expectLlama(const char *name, const char *keys) {
   Problem problem = load(name);
   SearchResult result = plan(problem, 4, "tp=4");
-  auto layout = [&](const char *weight) {
-    std::string text = layoutOf(problem, result.plan, weight);
+  auto sharding = [&](const char *weight) {
+    std::string text = shardingOf(problem, result.plan, weight);
     // Written as if tp were one axis.
     for (size_t at; (at = text.find(R"("tp.0", "tp.1")")) != std::string::npos;)
       text.replace(at, 14, R"("tp")");
     return text;
   };
   EXPECT_EQ(result.optimalityGap, 0);
-  EXPECT_EQ(layout("layers.0.self_attn.q_proj.weight"), R"([{"tp"}, {}, {}])");
-  EXPECT_EQ(layout("layers.0.self_attn.k_proj.weight"), keys);
-  EXPECT_EQ(layout("layers.0.self_attn.v_proj.weight"), keys);
-  EXPECT_EQ(layout("layers.0.mlp.gate_proj.weight"), R"([{"tp"}, {}])");
-  EXPECT_EQ(layout("layers.0.mlp.up_proj.weight"), R"([{"tp"}, {}])");
-  EXPECT_EQ(layout("layers.0.mlp.down_proj.weight"), R"([{}, {"tp"}])");
-  EXPECT_EQ(layout("lm_head.weight"), R"([{"tp"}, {}])");
+  EXPECT_EQ(sharding("layers.0.self_attn.q_proj.weight"), R"([{"tp"}, {}, {}])");
+  EXPECT_EQ(sharding("layers.0.self_attn.k_proj.weight"), keys);
+  EXPECT_EQ(sharding("layers.0.self_attn.v_proj.weight"), keys);
+  EXPECT_EQ(sharding("layers.0.mlp.gate_proj.weight"), R"([{"tp"}, {}])");
+  EXPECT_EQ(sharding("layers.0.mlp.up_proj.weight"), R"([{"tp"}, {}])");
+  EXPECT_EQ(sharding("layers.0.mlp.down_proj.weight"), R"([{}, {"tp"}])");
+  EXPECT_EQ(sharding("lm_head.weight"), R"([{"tp"}, {}])");
   EXPECT_TRUE(splitsVocabulary(problem, result.plan, "dtc.cross_entropy"));
   // The gradients of q, k and v meet before one reduction. The untied embedding
   // is split by columns, which moves less than by rows. Attention and MLP take
@@ -121,17 +121,17 @@ static void expectLlama(const char *name, const char *keys) {
   EXPECT_EQ(counts[StepKind::ReduceScatter] + counts[StepKind::AllReduce], 5);
 }
 
-TEST(Layout, LlamaUnderTensorParallelismIsMegatrons) {
+TEST(Sharding, LlamaUnderTensorParallelismIsMegatrons) {
   expectLlama("llama", R"([{"tp"}, {}, {}])");
 }
 
-TEST(Layout, FewerKeyValueHeadsThanRanks) {
+TEST(Sharding, FewerKeyValueHeadsThanRanks) {
   // 2 heads are split by tp.0; each is shared by two ranks, which halve the work
   // of projecting to it.
   expectLlama("llama_kv2", R"([{"tp.0"}, {"tp.1"}, {}])");
 }
 
-TEST(Layout, DataParallelismCommunicatesGradientsOnly) {
+TEST(Sharding, DataParallelismCommunicatesGradientsOnly) {
   Problem problem = load("gpt");
   // Two samples, so that there is something to split.
   ProblemBuilder builder;
@@ -140,6 +140,6 @@ TEST(Layout, DataParallelismCommunicatesGradientsOnly) {
   Problem forward = builder.finish({builder.pointwise(builder.contract(x, w))}, 8);
   SearchResult result = plan(forward, 4, "dp=4");
   EXPECT_TRUE(result.predicted.collectives.empty());
-  EXPECT_EQ(layoutOf(forward, result.plan, "a0"), R"([{"dp"}, {}, {}])");
-  EXPECT_EQ(layoutOf(forward, result.plan, "a1"), "[{}, {}]");
+  EXPECT_EQ(shardingOf(forward, result.plan, "a0"), R"([{"dp"}, {}, {}])");
+  EXPECT_EQ(shardingOf(forward, result.plan, "a1"), "[{}, {}]");
 }

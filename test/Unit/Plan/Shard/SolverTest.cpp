@@ -170,7 +170,7 @@ TEST(Solver, NamesTheOpThatHasNoChoice) {
   EXPECT_GT(refused, 0);
 }
 
-/// Twelve layers with the weights of one, as in ALBERT: how the terms of a gradient are laid out
+/// Twelve layers with the weights of one, as in ALBERT. How the terms of a gradient are laid out
 /// isn't tried in all combinations, and each layer more costs the same.
 TEST(Solver, SharesWeightsAmongManyLayers) {
   const Cluster on = cluster("dgx-h100");

@@ -12,10 +12,10 @@ namespace {
 
 using Doubles = std::vector<double>;
 
-TensorLayout tensor(Dims shape, Dims strides) {
+StridedTensor tensor(Dims shape, Dims strides) {
   return {fbs::DType::F32, std::move(shape), std::move(strides)};
 }
-TensorLayout dense(Dims shape) {
+StridedTensor dense(Dims shape) {
   Dims strides(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;)
     strides[i - 1] = strides[i] * shape[i];
@@ -99,10 +99,10 @@ TEST(MatmulPlan, RowMajor) {
 }
 
 TEST(MatmulPlan, OperandsTransposed) {
-  TensorLayout a = tensor({4, 6}, {1, 4}), b = tensor({6, 5}, {1, 6}), c = tensor({4, 5}, {1, 4});
-  for (const TensorLayout &left : {dense({4, 6}), a})
-    for (const TensorLayout &right : {dense({6, 5}), b})
-      for (const TensorLayout &result : {dense({4, 5}), c})
+  StridedTensor a = tensor({4, 6}, {1, 4}), b = tensor({6, 5}, {1, 6}), c = tensor({4, 5}, {1, 4});
+  for (const StridedTensor &left : {dense({4, 6}), a})
+    for (const StridedTensor &right : {dense({6, 5}), b})
+      for (const StridedTensor &result : {dense({4, 5}), c})
         expectRight({left, right, result}, 1);
 }
 
@@ -136,8 +136,8 @@ TEST(MatmulPlan, BatchDimensionsThatGoOnAreOne) {
 TEST(MatmulPlan, HeadsBesideTheSequence) {
   // a[b, h, s, d] and c are views of [b, s, h, d]: batch dimensions don't go on.
   constexpr int64_t kB = 2, kH = 3, kS = 4, kD = 5;
-  TensorLayout heads = tensor({kB, kH, kS, kD}, {kS * kH * kD, kD, kH * kD, 1});
-  TensorLayout keys = tensor({kB, kH, kD, kS}, {kS * kH * kD, kD, 1, kH * kD});
+  StridedTensor heads = tensor({kB, kH, kS, kD}, {kS * kH * kD, kD, kH * kD, 1});
+  StridedTensor keys = tensor({kB, kH, kD, kS}, {kS * kH * kD, kD, 1, kH * kD});
   MatmulPlan plan = expectRight({heads, keys, dense({kB, kH, kS, kS})}, kB);
   EXPECT_EQ(plan.batchCount, kH);
   expectRight({dense({kB, kH, kS, kS}), heads, heads}, kB);

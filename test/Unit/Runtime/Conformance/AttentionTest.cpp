@@ -33,8 +33,8 @@ fbs::DType typeAt(size_t tensor) {
   return tensor == kStatistics || tensor == kBias ? fbs::DType::F32 : fbs::DType::BF16;
 }
 
-TensorLayout layoutAt(size_t tensor) {
-  TensorLayout layout{typeAt(tensor), kShapes[tensor], Dims(kShapes[tensor].size(), 1)};
+StridedTensor layoutAt(size_t tensor) {
+  StridedTensor layout{typeAt(tensor), kShapes[tensor], Dims(kShapes[tensor].size(), 1)};
   for (size_t i = layout.shape.size(); i-- > 1;)
     layout.strides[i - 1] = layout.strides[i] * layout.shape[i];
   return layout;

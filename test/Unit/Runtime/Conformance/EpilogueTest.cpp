@@ -81,7 +81,7 @@ Status check(Rank &rank, Example example) {
   DTC_TRY(rank.put(kVector, example.vector));
   DTC_TRY(rank.put(kMatrix, example.matrix));
   auto dense = [](int64_t rows, int64_t columns) {
-    return TensorLayout{fbs::DType::F32, {rows, columns}, {columns, 1}};
+    return StridedTensor{fbs::DType::F32, {rows, columns}, {columns, 1}};
   };
   MatmulCall call{dense(kM, kK), dense(kK, kN), dense(kM, kN), example.epilogue, example.hasMatrix};
   std::vector<uint64_t> places = {kA, kB, kC};
@@ -123,7 +123,7 @@ TEST_P(Conformance, EpiloguesOfBatchesAreRefused) {
     GTEST_SKIP() << "the target has no epilogues";
   onRanks(1, [&](Rank &rank) {
     DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
-    TensorLayout batched{fbs::DType::F32, {2, 8, 8}, {64, 8, 1}};
+    StridedTensor batched{fbs::DType::F32, {2, 8, 8}, {64, 8, 1}};
     MatmulCall call{batched, batched, batched, Bias, false};
     auto made = rank.device.prepare(rank.queue(0), MatmulSpec{call, kScratchBytes}, "product");
     EXPECT_FALSE(bool(made));

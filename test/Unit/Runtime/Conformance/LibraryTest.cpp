@@ -10,8 +10,8 @@ namespace {
 using Floats = std::vector<float>;
 constexpr uint64_t kScratch = 1 << 20, kScratchBytes = 32 << 20, kArena = 48 << 20;
 
-TensorLayout dense(Dims shape) {
-  TensorLayout layout{fbs::DType::F32, shape, Dims(shape.size(), 1)};
+StridedTensor dense(Dims shape) {
+  StridedTensor layout{fbs::DType::F32, shape, Dims(shape.size(), 1)};
   for (size_t i = shape.size(); i-- > 1;)
     layout.strides[i - 1] = layout.strides[i] * shape[i];
   return layout;

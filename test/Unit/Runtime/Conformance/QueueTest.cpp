@@ -77,8 +77,8 @@ TEST_P(Conformance, AnEventCanBeSignalledAgain) {
 }
 
 TEST_P(Conformance, AWaitIsForTheSignalIssuedBeforeIt) {
-  // Queue 1 waits for the first signal only: were it to wait for the second, which
-  // follows what queue 0 receives from a rank that waits for queue 1, nothing would end.
+  // Queue 1 waits for the first signal only. The second follows what queue 0 receives from a rank
+  // that waits for queue 1. Were queue 1 to wait for that, nothing would end.
   onRanks(2, [](Rank &rank) {
     DTC_TRY(rank.begin({QueueKind::Compute, QueueKind::Send, QueueKind::Receive}, kArena));
     int other = 1 - rank.number();

@@ -6,13 +6,13 @@
 
 namespace dtc::interpreter {
 
-struct RankLayout {
+struct RankStorage {
   sharding::TensorSharding sharding; ///< of shards
   sharding::AxisList flatAxes;       ///< over which each is divided, flattened and padded
-  bool operator==(const RankLayout &) const = default;
+  bool operator==(const RankStorage &) const = default;
 
   /// From the attributes of an argument or result; none without a sharding on the mesh.
-  static std::optional<RankLayout> of(mlir::DictionaryAttr attributes, const sharding::Mesh &mesh);
+  static std::optional<RankStorage> of(mlir::DictionaryAttr attributes, const sharding::Mesh &mesh);
 
   /// What each rank has, of type `local`.
   Tensors divide(const Tensor &tensor, mlir::RankedTensorType local,

@@ -1,4 +1,4 @@
-#include "dtc-rt/Checkpoint/Layout.h"
+#include "dtc-rt/Checkpoint/RankFiles.h"
 
 #include "dtc-rt/ArrayFile.h"
 
@@ -68,13 +68,13 @@ std::string stateOf(const fbs::Binding &binding) {
   return isState ? binding.state()->str() : std::string();
 }
 
-Result<CheckpointLayout> CheckpointLayout::of(std::span<const ProgramView> programs,
-                                              const Manifest &manifest) {
-  CheckpointLayout layout;
+Result<CheckpointFiles> CheckpointFiles::of(std::span<const ProgramView> programs,
+                                            const Manifest &manifest) {
+  CheckpointFiles files;
   std::vector<Collected> ranks(static_cast<size_t>(manifest.worldSize));
   for (const auto &[key, writer] : findWriters(programs)) {
-    layout.info.tensors.push_back(tensorOf(key, *writer.binding, manifest));
-    collect(writer, layout.info.tensors.size() - 1, layout.info, programs[writer.role],
+    files.info.tensors.push_back(tensorOf(key, *writer.binding, manifest));
+    collect(writer, files.info.tensors.size() - 1, files.info, programs[writer.role],
             manifest.roles[writer.role], ranks);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -84,14 +84,14 @@ Result<CheckpointLayout> CheckpointLayout::of(std::span<const ProgramView> progr
       return header.status();
     for (size_t i = 0; i < own.parts.size(); ++i) {
       own.parts[i].at = header->offsets[i];
-      layout.info.tensors[own.tensors[i]].parts.push_back(
+      files.info.tensors[own.tensors[i]].parts.push_back(
           {rank, header->offsets[i], own.parts[i].part});
     }
-    layout.info.files.push_back(
+    files.info.files.push_back(
         {"rank-" + std::to_string(rank) + ".safetensors", header->fileSize, {}});
-    layout.ranks.push_back({std::move(header->bytes), std::move(own.parts)});
+    files.ranks.push_back({std::move(header->bytes), std::move(own.parts)});
   }
-  return layout;
+  return files;
 }
 
 } // namespace dtc::rt

@@ -26,13 +26,13 @@ struct RankFile {
 
 /// A weight is what its master copy holds, where there is one. The first role that has a tensor
 /// writes it.
-struct CheckpointLayout {
+struct CheckpointFiles {
   CheckpointInfo info; ///< but for the point and the hashes
   std::vector<RankFile> ranks;
 
-  /// The programs must outlive the layout.
-  static Result<CheckpointLayout> of(std::span<const ProgramView> programs,
-                                     const Manifest &manifest);
+  /// The programs must outlive the files.
+  static Result<CheckpointFiles> of(std::span<const ProgramView> programs,
+                                    const Manifest &manifest);
   uint64_t bytesOf(int rank) const { return info.files[rank].size - ranks[rank].header.size(); }
 };
 

@@ -1,4 +1,4 @@
-#include "RankLayout.h"
+#include "RankStorage.h"
 
 #include "Kernels.h"
 
@@ -6,7 +6,7 @@ using namespace mlir;
 
 namespace dtc::interpreter {
 
-std::optional<RankLayout> RankLayout::of(DictionaryAttr attributes, const sharding::Mesh &mesh) {
+std::optional<RankStorage> RankStorage::of(DictionaryAttr attributes, const sharding::Mesh &mesh) {
   auto attr = attributes ? attributes.getAs<dist::ShardingAttr>(dist::DistDialect::kSharding)
                          : dist::ShardingAttr();
   auto sharding = attr ? dist::toSharding(attr, mesh) : std::nullopt;
@@ -14,20 +14,20 @@ std::optional<RankLayout> RankLayout::of(DictionaryAttr attributes, const shardi
     return std::nullopt;
   auto flat = attributes.getAs<dist::FlatAttr>(dist::DistDialect::kFlat);
   if (!flat)
-    return RankLayout{*sharding, {}};
+    return RankStorage{*sharding, {}};
   auto axes = dist::toAxes(flat.getAxes(), mesh);
-  RankLayout layout{{{}, sharding->partial}, axes.value_or(sharding::AxisList())};
+  RankStorage storage{{{}, sharding->partial}, axes.value_or(sharding::AxisList())};
   for (dist::AxesAttr dim : flat.getDims()) {
     auto split = dist::toAxes(dim, mesh);
     if (!split || !axes)
       return std::nullopt;
-    layout.sharding.dims.push_back(*split);
+    storage.sharding.dims.push_back(*split);
   }
-  return layout;
+  return storage;
 }
 
-Tensors RankLayout::divide(const Tensor &tensor, RankedTensorType local,
-                           const sharding::Mesh &mesh) const {
+Tensors RankStorage::divide(const Tensor &tensor, RankedTensorType local,
+                            const sharding::Mesh &mesh) const {
   Tensors shards = shard(tensor, sharding, mesh);
   if (flatAxes.empty())
     return shards;
@@ -46,8 +46,8 @@ Tensors RankLayout::divide(const Tensor &tensor, RankedTensorType local,
   return parts;
 }
 
-std::optional<Tensor> RankLayout::join(const Tensors &parts, const sharding::Mesh &mesh,
-                                       RankedTensorType type, double tolerance) const {
+std::optional<Tensor> RankStorage::join(const Tensors &parts, const sharding::Mesh &mesh,
+                                        RankedTensorType type, double tolerance) const {
   if (flatAxes.empty())
     return unshard(parts, sharding, mesh, type, tolerance);
   auto local = RankedTensorType::get(sharding.localShape(type.getShape().vec(), mesh),
@@ -75,8 +75,8 @@ std::optional<Tensor> RankLayout::join(const Tensors &parts, const sharding::Mes
   return unshard(shards, sharding, mesh, type, tolerance);
 }
 
-bool RankLayout::fits(ArrayRef<int64_t> local, ArrayRef<int64_t> whole,
-                      const sharding::Mesh &mesh) const {
+bool RankStorage::fits(ArrayRef<int64_t> local, ArrayRef<int64_t> whole,
+                       const sharding::Mesh &mesh) const {
   std::vector<int64_t> shard = sharding.localShape(whole.vec(), mesh);
   if (flatAxes.empty())
     return local.vec() == shard;

@@ -1,0 +1,71 @@
+"""Programs of the build folder with some sources changed, linked beside them: for pages that say how to change dtc."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+
+from conftest import BIN, ROOT
+
+BUILD = BIN.parent
+
+
+def run(command: list, folder: pathlib.Path) -> str:
+    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class ChangedBuild:
+    """Copies of folders, in which files are changed. What is compiled there takes the copies, and all else from the
+    project and its build folder."""
+
+    def __init__(self, folder: pathlib.Path, *copied: str) -> None:
+        self.folder = folder
+        self.generated = folder / "generated"
+        for part in copied:
+            shutil.copytree(ROOT / part, folder / part)
+
+    def insert(self, path: str, text: str, *, before: str) -> None:
+        """Before the last place where `before` is, or at the end where it is nowhere."""
+        file = self.folder / path
+        old = file.read_text()
+        place = old.rindex(before) if before in old else len(old)
+        file.write_text(f"{old[:place]}{text}\n{old[place:]}")
+
+    def commands(self, target: str) -> str:
+        """The last of the commands that make a target."""
+        return run(["ninja", "-t", "commands", target], BUILD).splitlines()[-1]
+
+    def generate(self, name: str) -> None:
+        """A file that tablegen makes, such as include/dtc/Dialect/Graph/GraphOps.h.inc."""
+        tablegen = re.search(r"(\S*mlir-tblgen .*?) -d ", self.commands(name))
+        words = shlex.split(tablegen[1])
+        (self.generated / name).parent.mkdir(parents=True, exist_ok=True)
+        words[words.index("-o") + 1] = str(self.generated / name)
+        words = [word.replace(str(ROOT / "include"), str(self.folder / "include")) for word in words]
+        run([*words, "-I", ROOT / "include"], BUILD)
+
+    def compile(self, source: str) -> pathlib.Path:
+        listed = json.loads((BUILD / "compile_commands.json").read_text())
+        entry = next(entry for entry in listed if pathlib.Path(entry["file"]) == ROOT / source)
+        words = shlex.split(entry["command"])
+        target = self.folder / (source.replace("/", "-") + ".o")
+        words[words.index("-o") + 1] = str(target)
+        words[words.index("-c") + 1] = str(self.folder / source)
+        first = ["-I", self.folder / "include", "-I", self.generated / "include"]
+        run([words[0], *first, *words[1:]], pathlib.Path(entry["directory"]))
+        return target
+
+    def link(self, target: str, objects: list[pathlib.Path]) -> pathlib.Path:
+        """The program with these objects instead of those that its libraries have."""
+        words = shlex.split(self.commands(target).removeprefix(": && ").removesuffix(" && :"))
+        program = self.folder / pathlib.Path(target).name
+        place = words.index("-o")
+        words[place + 1] = str(program)
+        run([*words[:place], *objects, *words[place:]], BUILD)
+        return program
