@@ -49,9 +49,10 @@ def test_trains_as_pytorch_does(trainer, model, recipe, devices, plan):
     compare_steps(run, expected, loss=1e-4, norm=1e-3)
 
 
-def test_gpus_train_as_pytorch_does(trainer):
+@pytest.mark.parametrize("plan", ["cp=2,recompute=full", "cp=2,cp_by=ring"])
+def test_gpus_train_as_pytorch_does(trainer, plan):
     expected = reference("llama", "adamw")
-    run = trainer.train("llama", "llama", *CUDA, *expected["flags"], devices=2, plan="cp=2,recompute=full")
+    run = trainer.train("llama", "llama", *CUDA, *expected["flags"], devices=2, plan=plan)
     compare_steps(run, expected, loss=1e-4, norm=1e-3)
 
 

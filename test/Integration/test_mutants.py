@@ -24,6 +24,7 @@ SAMPLE = [
     ("bart", "sgd_clip", 4, "pp=4,dp=1,schedule=zb,micro_batch=2"),
     ("moe", "clip", 4, "dp=2,ep=2,zero=1,recompute=full"),
     ("llama", "clip", 4, "cp=2,tp=2,sp=on"),
+    ("gpt2", "clip", 2, "cp=2,cp_by=ring"),  # parts in zig-zag
 ]
 ALWAYS = {"dropped term", "doubled term", "stale parameter", "swapped gradients", "missing scale", "wrong operand"}
 
@@ -65,6 +66,8 @@ def test_faults_are_found(model, recipe, devices, plan, tmp_path):
     plan, calls = with_microbatches(devices, plan)
     kinds = planted(tmp_path, model, recipe, devices, plan, calls, "schedule=zb" in plan)
     assert ALWAYS <= kinds | {"missing scale"} and len(kinds) >= 9, kinds
+    if "ring" in plan:
+        assert "wrong chunk" in kinds
     if "pp=" in plan and model == "gpt2":
         assert {"tied weight counted twice", "unsummed tied weight", "swapped activation"} <= kinds
 

@@ -56,12 +56,10 @@ std::vector<ShardVariant> LeastMemory::variantsFor(const SearchState &state,
 
 bool LeastMemory::anyFits(SearchState &state, const std::vector<Degrees> &list,
                           Offload offload) const {
-  for (Degrees degrees : list) {
+  for (const Degrees &listed : list) {
     if (effort() + state.estimates > kMostEffort)
       return false;
-    degrees.zero = state.zeroLevels(degrees).back();
-    degrees.recompute = state.recomputations().back();
-    degrees.offload = offload;
+    const Degrees degrees = withLeast(state, listed, offload);
     const std::vector<ShardVariant> variants = variantsFor(state, degrees);
     if (std::any_of(variants.begin(), variants.end(), [&](const ShardVariant &variant) {
           return plan::fits(state, degrees, variant);

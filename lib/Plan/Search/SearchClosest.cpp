@@ -50,8 +50,7 @@ static std::vector<Candidate> smallestFirst(SearchState &state) {
   return candidates;
 }
 
-/// With all that saves memory.
-static Degrees withLeast(const SearchState &state, Degrees degrees, Offload offload) {
+Degrees withLeast(const SearchState &state, Degrees degrees, Offload offload) {
   degrees.zero = state.zeroLevels(degrees).back();
   degrees.recompute = state.recomputations().back();
   degrees.offload = offload;

@@ -58,6 +58,8 @@ Attempt attemptWith(std::vector<ShardVariant> shardings);
 /// Finds candidates and runs all rounds; the best plan with the runners-up, or why there is none.
 SearchOutcome runStrategies(SearchState &state);
 
+/// With all that saves memory.
+Degrees withLeast(const SearchState &state, Degrees degrees, Offload offload);
 /// What comes closest to fitting, for the report and for pinned plans, by what it is short of.
 void searchClosest(SearchState &state);
 

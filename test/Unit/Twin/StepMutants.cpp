@@ -72,6 +72,7 @@ private:
   bool areTerms(StringRef first, StringRef second);
   bool othersAdd(dist::StageSumOp op, unsigned operand);
   void visitStageSum(dist::StageSumOp op);
+  void visitChunks(ConcatOp op);
   void visitTerms(SumOp op, func::FuncOp function);
   void visitReturn(func::ReturnOp op, func::FuncOp function);
   void visitNumbers(Operation *op);
@@ -90,6 +91,7 @@ void StepMutantMaker::visit(Operation *op, func::FuncOp function) {
       .Case<dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp, dist::SliceOp,
             dist::PermuteOp, dist::AxisIndexOp>([&](auto) { visitCollective(op); })
       .Case([&](dist::StageSumOp sum) { visitStageSum(sum); })
+      .Case([&](ConcatOp concat) { visitChunks(concat); })
       .Case([&](SumOp sum) { visitTerms(sum, function); })
       .Case([&](func::ReturnOp end) { visitReturn(end, function); })
       .Default([&](Operation *) { visitNumbers(op); });
@@ -123,6 +125,24 @@ void StepMutantMaker::visitSums(dist::AllReduceOp op) {
       });
       break;
     }
+}
+
+/// Chunks of a sequence that ranks don't have, where parts are in zig-zag.
+void StepMutantMaker::visitChunks(ConcatOp op) {
+  Value whole;
+  for (Value chunk : op.getInputs()) {
+    auto slice = chunk.getDefiningOp<SliceOp>();
+    if (!slice || (whole && slice.getInput() != whole))
+      return;
+    whole = slice.getInput();
+  }
+  if (op.getInputs().size() < 4 || !isRead(op.getResult()))
+    return;
+  add("wrong chunk", op, [](Operation *at) {
+    Value first = at->getOperand(0), second = at->getOperand(1);
+    at->setOperand(0, second);
+    at->setOperand(1, first);
+  });
 }
 
 /// Ranks along other axes, in another order, or at another place.
