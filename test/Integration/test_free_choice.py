@@ -1,8 +1,13 @@
 """What `dtc compile` chooses without a pin, of all that saves a rank's memory."""
 
 import json
+import os
+import re
 
-from conftest import MODELS, check_call, compare_steps, reference
+import pytest
+
+import llama_graph
+from conftest import BIN, MODELS, check_call, compare_steps, reference
 
 CLUSTER = """\
 name: small
@@ -42,3 +47,22 @@ def test_gpus_have_every_choice(tmp_path):
     assert {key: compiled[key] for key in ("dp", "tp", "pp", "cp", "zero", "schedule")} == \
         {key: planned[key] for key in ("dp", "tp", "pp", "cp", "zero", "schedule")}
     assert compiled["pp"] > 1
+
+
+def test_gpus_offload_states_that_do_not_fit(tmp_path, monkeypatch):
+    """Chosen, compiled, and trained on an emulated GPU as on a processor."""
+    monkeypatch.setenv("DTC_CUDA_LIBRARY_PATH", os.environ.get("DTC_CUDA_LIBRARY_PATH", str(BIN.parent / "lib" / "gpu-emulator")))
+    model = llama_graph.write(tmp_path / "model.onnx", llama_graph.Llama(1, 128, 4, 4, 256, 4096, 8))
+    job = (model, "--loss", "cross_entropy", "--global-batch", 2, "--init")
+    said = check_call("dtc", "compile", *job, "--gpus", 1, "-o", tmp_path / "kept.dtc").out
+    held = float(re.search(r"^chosen .* memory a rank ([\d.]+) MiB$", said, re.MULTILINE)[1])
+    cluster = tmp_path / "small.yaml"
+    cluster.write_text(f"node: dgx-h100\ndevice: {{base: h100, memory_gb: {(held - 4) * 2**20 / 1e9}}}\nhost_memory_gb: 4\n")
+    losses = {}
+    for name, flags in (("gpu", ("--gpus", 1, "--cluster", cluster)), ("cpu", ("--target", "cpu"))):
+        artifact, log = tmp_path / f"{name}.dtc", tmp_path / f"{name}.jsonl"
+        check_call("dtc", "compile", *job, *flags, "-o", artifact)
+        check_call("dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", 2, "--log", log)
+        losses[name] = [json.loads(line)["loss"] for line in log.read_text().splitlines()]
+        assert plan_of(artifact)["offload"] == ("optimizer" if name == "gpu" else "none")
+    assert losses["gpu"] == pytest.approx(losses["cpu"], rel=1e-4)
