@@ -10,7 +10,9 @@ and PyTorch's loss.
 from __future__ import annotations
 
 import json
+import re
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,8 @@ LOSS = {"fp32": 1e-5, "bf16": 5e-3, "fp16": 1e-3, "bf16-true": 5e-3}
 NORM = {"fp32": 1e-4, "bf16": 5e-2, "fp16": 1e-2, "bf16-true": 5e-2}
 WEIGHT = 1e-5  # absolute, and 100 times the difference between two of PyTorch's own runs
 LOGITS = 1e-4
+_NOT_MADE = ": only in the repository"
+_OF_OTHERS = {"functions.onnx", "scripted.outputs.safetensors"}  # by functions.py and ts_export.py
 
 
 class GatherElements(OpRun):
@@ -37,9 +41,11 @@ class GatherElements(OpRun):
         return (np.take_along_axis(data, indices, axis),)
 
 
-def report(committed: Path, made: Path) -> int:
-    """Prints what differs; 0 if nothing does."""
+def report(committed: Path, made: Path, whole: bool = True) -> int:
+    """Prints what differs; 0 if nothing does. Where only a part was made, the rest isn't missed."""
     problems = _file_names(committed, made)
+    if not whole:
+        problems = [problem for problem in problems if not problem.endswith(_NOT_MADE)]
     for path in sorted(made.iterdir()):
         other = committed / path.name
         if other.exists():
@@ -53,11 +59,11 @@ def report(committed: Path, made: Path) -> int:
 
 
 def _file_names(committed: Path, made: Path) -> list[str]:
-    """Files that only one side has, the sources of this folder aside."""
-    sources = {".py", ".md"}
-    ours = {path.name for path in committed.iterdir() if path.is_file() and path.suffix not in sources}
+    """Files that only one side has, the sources of this folder and what other programs write here aside."""
+    aside = {".py", ".md", ".pt", ".recorded", ".shapes"}
+    ours = {path.name for path in committed.iterdir() if path.is_file() and path.suffix not in aside} - _OF_OTHERS
     theirs = {path.name for path in made.iterdir()}
-    return [f"{name}: only in the repository" for name in sorted(ours - theirs)] + [
+    return [name + _NOT_MADE for name in sorted(ours - theirs)] + [
         f"{name}: missing in the repository" for name in sorted(theirs - ours)
     ]
 
@@ -66,6 +72,8 @@ def _compare(committed: Path, made: Path) -> list[str]:
     """What differs between two files of the same name."""
     if made.suffix == ".onnx":
         return _compare_models(committed, made)
+    if made.suffix == ".pt2":
+        return _compare_programs(committed, made)
     if made.name.endswith(".final.safetensors"):
         return _compare_weights(committed, made)
     if made.suffix == ".json" and "steps" in (record := json.loads(made.read_text())):
@@ -101,6 +109,21 @@ def _compare_weights(committed: Path, made: Path) -> list[str]:
         if difference > WEIGHT + 100 * rounding[name]:
             problems.append(f"{name}: differs by {difference}")
     return problems
+
+
+def _compare_programs(committed: Path, made: Path) -> list[str]:
+    """Members are equal, but for the places in the sources that made them."""
+    old, new = _members(committed), _members(made)
+    if old.keys() != new.keys():
+        return [f"other members: {', '.join(sorted(old.keys() ^ new.keys()))}"]
+    return [f"{name}: differs" for name, data in old.items() if new[name] != data]
+
+
+def _members(archive: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(archive) as members:
+        contents = {info.filename: members.read(info) for info in members.infolist()}
+    trace = rb'"stack_trace":"(?:[^"\\]|\\.)*"'
+    return {name: re.sub(trace, b"", data) if "/models/" in name else data for name, data in contents.items()}
 
 
 def _compare_models(committed: Path, made: Path) -> list[str]:

@@ -5,7 +5,7 @@
     export.py --output DIR      ... into DIR
     export.py --only MODEL,...  writes the files of these models alone
     export.py --programs        writes the .pt2 files alone, of all models or of those of --only
-    export.py --check           writes them to a temporary folder and compares them with those here
+    export.py --check           writes them to a temporary folder and compares them with those here; with --only, a part
     export.py --weights DIR     writes DIR/resnet18.safetensors, the initial weights that are too large to be here
                                 (draw.py does the same without PyTorch)
 
@@ -44,11 +44,11 @@ _DROPPING = ("mixtral",)  # models whose experts also drop what finds no slot
 _DRAWN = ("resnet18",)  # models whose weights are described, not stored
 
 
-def write_all(folder: Path) -> None:
-    """Writes every file of the README's table to the folder."""
+def write_all(folder: Path, names: list[str]) -> None:
+    """Writes every file of the README's table to the folder, or those of the models that are named."""
     samples.write_text(folder)
     samples.write_class_weights(folder)
-    for name in zoo.MODELS:
+    for name in names:
         write_model(name, folder)
 
 
@@ -132,18 +132,18 @@ def main() -> int:
             tensors = {key: draw.draw(key, entry) for key, entry in entries.items()}
             draw.save_safetensors(arguments.weights / f"{name}.safetensors", tensors)
         return 0
-    if arguments.check:
-        with tempfile.TemporaryDirectory() as folder:
-            write_all(Path(folder))
-            return compare.report(HERE, Path(folder))
-    arguments.output.mkdir(parents=True, exist_ok=True)
-    if not arguments.only and not arguments.programs:
-        write_all(arguments.output)
-        return 0
     names = arguments.only or list(zoo.MODELS)
     unknown = [name for name in names if name not in zoo.MODELS]
     if unknown:
         parser.error(f"no such model: {', '.join(unknown)}")
+    if arguments.check:
+        with tempfile.TemporaryDirectory() as folder:
+            write_all(Path(folder), names)
+            return compare.report(HERE, Path(folder), whole=not arguments.only)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    if not arguments.only and not arguments.programs:
+        write_all(arguments.output, names)
+        return 0
     for name in names:
         if arguments.programs:
             write_programs(name, arguments.output)

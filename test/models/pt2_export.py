@@ -84,7 +84,7 @@ def _trim(text: bytes) -> bytes:
 
 def _innermost(trace: str) -> str:
     frames = [line.strip() for line in trace.splitlines() if line.strip().startswith('File "')]
-    own = [frame for frame in frames if "/torch/" not in frame] or frames
+    own = [frame for frame in frames if "-packages/torch/" not in frame] or frames
     if not own:
         return ""
     place, rest = own[-1].removeprefix('File "').split('"', 1)
