@@ -235,18 +235,30 @@ def _strange_operators(torch: Any, program: Any, operators: Collection[str]) -> 
     return found
 
 
+def _without(torch: Any, program: Any, op: Any, operators: Collection[str]) -> Any:
+    """The program with PyTorch's own definition of an operator in its place; None where that has others that dtc doesn't read."""
+    known, others = torch.export.default_decompositions(), _strange_operators(torch, program, operators)
+    open_, tried = {op}, set()
+    while open_:
+        each = min(open_, key=str)
+        tried.add(each)
+        definition = known[each] if each in known else torch._decomp.get_decompositions([each]).get(each)
+        if definition is None:
+            return None
+        try:
+            program = program.run_decompositions({each: definition})
+        except Exception:  # of many kinds, from all that a definition may do
+            return None
+        open_ = _strange_operators(torch, program, operators) - others
+        if open_ & tried:
+            return None
+    return program
+
+
 def _known_by_parts(torch: Any, program: Any, operators: Collection[str]) -> Any:
     """The program with PyTorch's own definitions in the place of operators that dtc doesn't read, where it has some."""
-    tried = set()
-    while strange := _strange_operators(torch, program, operators) - tried:
-        op = min(strange, key=str)
-        tried.add(op)
-        definition = torch._decomp.get_decompositions([op]).get(op)
-        if definition is None and op._can_decompose():
-            definition = op.decompose
-        if definition is not None:
-            with contextlib.suppress(Exception):  # of many kinds; dtc names the operators that are left
-                program = program.run_decompositions({op: definition})
+    for op in sorted(_strange_operators(torch, program, operators), key=str):
+        program = _without(torch, program, op, operators) or program
     return program
 
 

@@ -4,7 +4,7 @@ import numpy
 import pytest
 from safetensors.numpy import save_file
 
-from conftest import MODELS, call, check_call, compare_steps, reference
+from conftest import MODELS, call, check_call, compare_steps, encode_model, reference
 from perceptron import CLASSES, Perceptron, compare, model, train
 
 WEIGHTS = numpy.array([0.5, 2, 0, 1.25])
@@ -67,3 +67,19 @@ def test_refusals(tmp_path, flags, code, message):
     assert refused.code == code, refused.err
     assert message in refused.error_line()
     assert not (tmp_path / "m.dtc").exists()
+
+
+def test_a_model_that_gives_its_own_loss(tmp_path):
+    """The message says how it is trained; it did say that there is nothing to train by."""
+    dims = "dim { dim_value: 4 } dim { dim_value: 3 }"
+    own = encode_model(f"""ir_version: 10 opset_import {{ version: 20 }} graph {{ name: "own"
+        input {{ name: "x" type {{ tensor_type {{ elem_type: 1 shape {{ {dims} }} }} }} }}
+        output {{ name: "mean" type {{ tensor_type {{ elem_type: 1 shape {{ }} }} }} }}
+        initializer {{ name: "w.weight" data_type: 1 dims: 3 dims: 3 {"float_data: 0.5 " * 9} }}
+        node {{ op_type: "MatMul" input: "x" input: "w.weight" output: "h" }}
+        node {{ op_type: "ReduceMean" input: "h" output: "mean" attribute {{ name: "keepdims" type: INT i: 0 }} }} }}""",
+                       tmp_path / "own.onnx")
+    asked = ("dtc", "plan", own, "--gpus", 2, "--global-batch", 4)
+    refused = call(*asked)
+    assert refused.code == 3 and "--loss output:mean trains it" in refused.error_line()
+    check_call(*asked, "--loss", "output:mean")

@@ -18,6 +18,9 @@ class Recurrent(nn.Module):
         super().__init__()
         numbers = FEATURES // LENGTH
         self.places = nn.Embedding(LENGTH, numbers)  # never trained, though it is a parameter
+        # Of one kind, wherever it is looked up, as the segments of RoBERTa are.
+        self.register_buffer("kinds", torch.zeros(1, 2 * LENGTH, dtype=torch.int64))
+        self.kind = nn.Embedding(2, numbers)
         self.lstm = nn.LSTM(numbers, width, num_layers=2, bidirectional=True, batch_first=True)
         self.gru = nn.GRU(2 * width, width, num_layers=2)
         self.plain = nn.RNN(width, width, nonlinearity="relu", bias=False)
@@ -28,8 +31,9 @@ class Recurrent(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             places = self.places(torch.arange(LENGTH))
-        rows, columns = torch.meshgrid(torch.arange(LENGTH), torch.arange(x.shape[1] // LENGTH), indexing="ij")
-        h = x.reshape(x.shape[0], LENGTH, -1) + places.detach() + 0.01 * (rows + columns)
+        h = x.reshape(x.shape[0], LENGTH, -1) + places.detach()
+        counted = (x[:, :LENGTH] > 0).long().cumsum(1)
+        h = h + self.kind(torch.gather(self.kinds.expand(x.shape[0], -1), 1, counted))
         h, (last, cells) = self.lstm(h)
         h, hidden = self.gru(torch.movedim(h, 0, 1))
         h, tail = self.plain(h, torch.moveaxis(last[:1], (0, 1), (0, 1)))

@@ -1,0 +1,96 @@
+"""What `dtc.from_torch` does for a module before it is read: experts at once, and PyTorch's own definitions."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+import torch
+import transformers
+from doors import Logits  # which finds the package, too
+from torch import nn
+from torch.nn import functional
+
+import dtc
+
+BATCH, WIDTH, CLASSES = 8, 16, 5
+
+
+def trained(module: nn.Module, x: torch.Tensor, target: torch.Tensor) -> tuple[list[float], list[float]]:
+    """The losses of three steps, dtc's and PyTorch's."""
+    program = dtc.parallelize(module, x, loss="cross_entropy", optimizer=dtc.SGD(lr=0.05), devices=2)
+    batch = {name: x if name != "target" else target for name in program.inputs}
+    ours = [program.step(batch).loss for _ in range(3)]
+    optimizer, theirs = torch.optim.SGD(module.parameters(), 0.05), []
+    for _ in range(3):
+        logits = module(x)
+        loss = functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.reshape(-1))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        theirs.append(loss.item())
+    return ours, theirs
+
+
+def test_experts_are_multiplied_at_once():
+    """In whatever form the module has them, which it keeps."""
+    torch.manual_seed(0)
+    config = transformers.Qwen3MoeConfig(
+        vocab_size=64, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2, head_dim=8,
+        intermediate_size=32, moe_intermediate_size=8, num_experts=4, num_experts_per_tok=2, max_position_embeddings=32)
+    model = transformers.Qwen3MoeForCausalLM(config).eval()
+    form = model.config._experts_implementation
+    ids = torch.randint(0, 64, (BATCH, 8))
+    ours, theirs = trained(Logits(model, ("input_ids",)).eval(), ids, torch.randint(0, 64, (BATCH, 8)))
+    assert numpy.allclose(ours, theirs, rtol=1e-4) and model.config._experts_implementation == form != "batched_mm"
+
+
+class Similar(nn.Module):
+    """With operators that dtc doesn't read, and that PyTorch makes of others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, CLASSES), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b = self.first(x), self.second(x)
+        rows, columns = torch.meshgrid(torch.arange(2), torch.arange(CLASSES), indexing="xy")
+        a = a + 0.1 * (rows * 2 - columns).sum(1)
+        return a * functional.cosine_similarity(a, b).unsqueeze(1) + functional.huber_loss(a, b, reduction="none")
+
+
+def test_operators_become_what_they_are_made_of():
+    torch.manual_seed(0)
+    assert not {"aten.cosine_similarity", "aten.huber_loss"} & set(dtc._dtc.imported_operators().split(","))
+    ours, theirs = trained(Similar(), torch.randn(BATCH, WIDTH), torch.randint(0, CLASSES, (BATCH,)))
+    assert numpy.allclose(ours, theirs, rtol=1e-4)
+
+
+class Sorted(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cdist(x[:, None], x[:, None]).flatten(1) + torch.sort(x, dim=1)[0][:, :1]
+
+
+def test_what_has_no_definition_is_named_as_the_module_calls_it():
+    with pytest.raises(dtc.UnsupportedError, match=r"aten\.cdist\.default .*aten\.sort\.default"):
+        dtc.parallelize(Sorted(), torch.randn(BATCH, WIDTH), loss="none", devices=1)
+
+
+class OwnLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(self.head(x), y)
+
+
+def test_a_module_with_its_own_loss():
+    """Its mean mixes samples: the batch is that of the example."""
+    module, inputs = OwnLoss(), (torch.randn(BATCH, WIDTH), torch.randint(0, CLASSES, (BATCH,)))
+    with pytest.raises(dtc.InputError, match="--global-batch 8"):
+        dtc.plan(module, inputs, gpus=4)
+    with pytest.raises(dtc.InputError, match="--loss output:cross_entropy_loss"):
+        dtc.plan(module, inputs, gpus=4, global_batch=BATCH)
+    program = dtc.parallelize(module, inputs, loss="output:cross_entropy_loss", devices=2)
+    found = program.step(dict(zip(program.inputs, inputs, strict=True))).loss
+    assert found == pytest.approx(module(*inputs).item(), rel=1e-5)
