@@ -73,13 +73,13 @@ def _check_file(path: pathlib.Path) -> None:
         raise HfError(f"{path}: has more than {_MOST_BYTES} bytes: {path.stat().st_size}")
 
 
-def too_large_in(settings: Mapping[str, Any]) -> str:
+def too_large_in(settings: Mapping[Any, Any]) -> str:
     """What of a configuration would take for ever, as modules are made one by one, and tables of positions are filled."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             if found := too_large_in(value):
                 return f"{name}.{found}"
-        most = next((most for part, most in _MOST.items() if part in name), None)
+        most = next((most for part, most in _MOST.items() if part in str(name)), None)
         numbers = value if isinstance(value, (list, tuple)) else [value]
         if most and any(isinstance(number, int) and number > most for number in numbers):
             return f"{name} {max(number for number in numbers if isinstance(number, int))} is above {most}"

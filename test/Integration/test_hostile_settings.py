@@ -1,12 +1,13 @@
 """Settings, clusters and flags made to hurt: as in test_hostile.py, ten seconds, two GiB, exit code 2 or 3 and one line."""
 
+import hashlib
 import json
 import struct
 
 import pytest
 
 from conftest import MODELS, check_call
-from test_hostile import BYTES, limited, refused
+from test_hostile import BYTES, PLAN, X, ints, limited, model, node, refused, value
 
 
 def read(path, text: str, form: str):
@@ -73,6 +74,21 @@ def test_microbatches_without_end():
     refused(outcome, "a schedule of ", " microbatches on ", "is too long", codes=(4,))
 
 
+RESULTS_THAT_ARE_TOO_LARGE = {
+    "AffineGrid": ["input " + value("x", 1, 2, 3), ints("s", 1, 1, 1 << 40, 1 << 40), node("AffineGrid", "x s", "y")],
+    "Col2Im": ["input " + value("x", 1, 4, 9), ints("s", 1 << 40, 1 << 40), ints("b", 2, 2), node("Col2Im", "x s b", "y")],
+    "CenterCropPad": [X, ints("s", 1 << 62, 1 << 62), node("CenterCropPad", "x s", "y")],
+    "MaxUnpool": ["input " + value("x", 1, 1, 2, 2), "input " + value("i", 1, 1, 2, 2, kind=7), ints("s", 1, 1, 1 << 40, 1 << 40),
+                  node("MaxUnpool", "x i s", "y", kernel_shape=[2, 2])],
+}
+
+
+@pytest.mark.parametrize("op", RESULTS_THAT_ARE_TOO_LARGE)
+def test_results_that_are_too_large(tmp_path, op):
+    """Their size is told once, and no other reason beside it."""
+    refused(limited("dtc", *PLAN, model(tmp_path, *RESULTS_THAT_ARE_TOO_LARGE[op])), op, "too many elements", codes=(3,))
+
+
 def arrays(path, header: dict, size: int = 0) -> None:
     """A safetensors file, whose data is a hole."""
     text = json.dumps(header).encode()
@@ -88,12 +104,40 @@ def test_class_weights_of_gigabytes(tmp_path):
     refused(limited(*command, memory=3 * BYTES), "weights.safetensors: w: has more than 4194304 weights: 536870912", codes=(3,))
 
 
-@pytest.mark.parametrize("names", [["x" * 1_000_000], [f"x{i}" for i in range(20_000)], ["\x1b[2J\n"]])
-def test_names_in_data(tmp_path, names):
-    """dtc-run's line is as short and as printable as dtc's."""
-    path, artifact = tmp_path / "data.safetensors", tmp_path / "mlp.dtc"
+@pytest.fixture(scope="module")
+def mlp(tmp_path_factory):
+    artifact = tmp_path_factory.mktemp("artifact") / "mlp.dtc"
     check_call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "cross_entropy", "--global-batch", 8, "-o", artifact)
+    return artifact
+
+
+@pytest.mark.parametrize("names", [["x" * 1_000_000], [f"x{i}" for i in range(20_000)], ["\x1b[2J\n"]])
+def test_names_in_data(tmp_path, mlp, names):
+    """dtc-run's line is as short and as printable as dtc's."""
+    path = tmp_path / "data.safetensors"
     arrays(path, {name: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for name in names})
-    outcome = limited("dtc-run", artifact, "--data", path)
+    outcome = limited("dtc-run", mlp, "--data", path)
     refused(outcome, "has no array for the model's input x", codes=(3,))
     assert outcome.error_line().isprintable()
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda content: content["files"].extend(content["files"] * 1000), "has a file twice: rank-0.safetensors"),
+    (lambda content: content["files"][0].update(name="../other/rank-0.safetensors"), "has a file outside of its folder"),
+    (lambda content: content["files"][0].update(name="rank-0.safetensors\0"), "has a file outside of its folder"),
+    (lambda content: content.update(seed=1 << 64), "has one of another type"),
+    (lambda content: content.update(position=2.5), "has one of another type"),
+    (lambda content: content["files"][0].update(size=(1 << 64) - 1), "damaged, its size was 18446744073709551615"),
+    (lambda content: content["tensors"][0].update(view=[1 << 62, 1 << 62]), "has an impossible type or shape"),
+    (lambda content: content["tensors"][0]["parts"][0].update(at=(1 << 64) - 1), "has a part that reaches beyond"),
+])
+def test_checkpoints_whose_hash_fits(tmp_path, mlp, change, words):
+    """Each file is read as often as it is named."""
+    train = ["dtc-run", mlp, "--data", MODELS / "mlp.data.safetensors", "--checkpoint-dir", tmp_path]
+    check_call(*train, "--steps", 1)
+    manifest = tmp_path / "step-1" / "checkpoint.json"
+    content = json.loads(manifest.read_text())["content"]
+    change(content)
+    text = json.dumps(content)
+    manifest.write_text(f'{{"sha256": "{hashlib.sha256(text.encode()).hexdigest()}",\n"content": {text}}}\n')
+    refused(limited(*train, "--steps", 2, "--resume"), "step-1", words, codes=(3,))

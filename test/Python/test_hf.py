@@ -44,6 +44,7 @@ def test_what_would_take_for_ever_is_told_before(settings, said):
 
 @pytest.mark.parametrize("settings", [
     {"num_hidden_layers": 126, "vocab_size": 262_144, "max_position_embeddings": 10_485_760, "rope_theta": 500_000_000},
+    {"id2label": {0: "LABEL_0", 1: "LABEL_1"}, "n_layer": 2},
     {"n_routed_experts": 256, "moe_intermediate_size": 2048, "eos_token_id": [1, 1 << 30], "layer_types": ["full"] * 94},
 ])
 def test_what_models_have_is_not_too_large(settings):

@@ -115,7 +115,9 @@ FailureOr<Value> Visibility::mask() {
 }
 
 FailureOr<Value> Visibility::bias(Type element) {
-  if (left() < -1 || right() < -1 || failed(node.checkShape(scores)))
+  if (failed(node.checkShape(scores)))
+    return failure();
+  if (left() < -1 || right() < -1)
     return LogicalResult(node.error() << "has a bad window");
   if (node.has(kLengths) && node.input(kLengths).shape() != Shape{scores[0]})
     return LogicalResult(node.error() << "needs a length of each sample");

@@ -167,12 +167,12 @@ static Host placesOf(Type element, int64_t size, bool corners) {
 /// theta[batch, n, n + 1] times the places (x, y, ..., 1) of each output.
 static LogicalResult convertAffineGrid(NodeConverter &node) {
   auto size = node.ints(1, "size");
-  if (failed(size))
+  if (failed(size) || failed(node.checkShape(*size)))
     return failure();
   const int64_t n = int64_t(size->size()) - 2;
   const Type element = node.input(0).element();
   if (n < 1 || n > 3 || !isa<FloatType>(element) ||
-      node.input(0).shape() != Shape{(*size)[0], n, n + 1} || failed(node.checkShape(*size)))
+      node.input(0).shape() != Shape{(*size)[0], n, n + 1})
     return node.error() << "operands of shapes that do not fit";
   Emitter &emit = node.emit;
   TensorBuilder b(emit, emit.getLoc());

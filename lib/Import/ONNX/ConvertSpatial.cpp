@@ -87,7 +87,9 @@ static LogicalResult convertCol2Im(NodeConverter &node) {
   if (failed(checkWindow(node, window, *image)))
     return failure();
   const io::CheckedSize positions = io::CheckedSize::product(*block);
-  if (failed(node.chargeNodes(positions ? *positions : INT64_MAX)) || input[1] % *positions != 0)
+  if (failed(node.chargeNodes(positions ? *positions : INT64_MAX)))
+    return failure();
+  if (input[1] % *positions != 0)
     return node.error() << "operands of shapes that do not fit";
   Shape columns = {input[0], input[1] / *positions}, full = columns, interior(2, 0);
   for (size_t i = 0; i < n; ++i) {
@@ -96,7 +98,9 @@ static LogicalResult convertCol2Im(NodeConverter &node) {
     columns.push_back((full.back() - extent) / window.strides[i] + 1);
     interior.push_back(window.strides[i] - 1);
   }
-  if (failed(node.checkShape(full)) || product(ArrayRef(columns).drop_front(2)) != input[2])
+  if (failed(node.checkShape(full)))
+    return failure();
+  if (product(ArrayRef(columns).drop_front(2)) != input[2])
     return node.error() << "operands of shapes that do not fit";
   Emitter &emit = node.emit;
   Value x = reshape(emit, node.value(0), {input[0], columns[1], *positions, input[2]}), sum;
@@ -164,8 +168,10 @@ static LogicalResult convertCenterCropPad(NodeConverter &node) {
       return failure();
     const int64_t have = shape[*axis], want = (*wanted)[i];
     shape[*axis] = want;
-    if (want < 1 || failed(node.checkShape(shape)))
+    if (want < 1)
       return node.error() << "has a bad size: " << want;
+    if (failed(node.checkShape(shape)))
+      return failure();
     Shape low(shape.size(), 0), high = low;
     low[*axis] = std::max<int64_t>(want - have, 0) / 2;
     high[*axis] = std::max<int64_t>(want - have, 0) - low[*axis];
@@ -237,10 +243,9 @@ static LogicalResult convertMaxUnpool(NodeConverter &node) {
     return node.define(result);
   // A larger output has zeros behind what the positions count.
   auto wanted = node.ints(2, "output_shape");
-  if (failed(wanted))
+  if (failed(wanted) || failed(node.checkShape(*wanted)))
     return failure();
-  if (wanted->size() != shape->size() || (*wanted)[1] != channels ||
-      failed(node.checkShape(*wanted)))
+  if (wanted->size() != shape->size() || (*wanted)[1] != channels)
     return node.error() << "has a bad output_shape: " << listed(*wanted);
   Shape low(shape->size(), 0), high = low;
   for (size_t i = 2; i < shape->size(); ++i) {

@@ -4,6 +4,7 @@
 #include "dtc-rt/Sha256.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 namespace dtc::rt {
@@ -31,8 +32,12 @@ ordered_json jsonOf(const StoredTensor &tensor) {
           {"shape", tensor.shape}, {"view", tensor.view},   {"parts", std::move(parts)}};
 }
 
+/// A fraction isn't cut to an integer.
 template <typename T> T valueOf(const ordered_json &json, const char *key) {
-  return json.at(key).get<T>();
+  const ordered_json &value = json.at(key);
+  if (std::is_integral_v<T> && value.is_number_float())
+    throw nlohmann::json::type_error::create(302, "a fraction", &value);
+  return value.get<T>();
 }
 
 StoredFile fileOf(const ordered_json &json) {
@@ -109,8 +114,15 @@ Result<CheckpointInfo> contentOf(const ordered_json &json) {
   for (int64_t count : {info.point.step, info.point.position, info.point.samples})
     if (count < 0 || count > kMostCounted)
       return refused("has an impossible step or number of samples: " + std::to_string(count));
-  for (const ordered_json &file : json.at("files"))
-    info.files.push_back(fileOf(file));
+  std::set<std::string> names;
+  for (const ordered_json &entry : json.at("files")) {
+    StoredFile file = fileOf(entry);
+    if (!names.insert(file.name).second)
+      return refused("has a file twice: " + file.name);
+    if (file.name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+      return refused("has a file outside of its folder: " + file.name);
+    info.files.push_back(std::move(file));
+  }
   for (const ordered_json &entry : json.at("tensors")) {
     Result<StoredTensor> tensor = tensorOf(entry, info);
     if (!tensor)
