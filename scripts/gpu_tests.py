@@ -111,7 +111,7 @@ def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, quick: bool, sp
         packed.append({"name": name, "model": model, "recipe": recipe, "gpus": gpus, "bounds": bounds,
                        "steps": [{key: step[key] for key in ("loss", "grad_norm")} for step in reference["steps"]]})
     for binary in (build / "bin" / "dtc-run", build / "test" / "Unit" / "DeviceConformanceTests",
-                   build / "test" / "lib" / "Driver" / "gpu-calibration"):
+                   build / "bin" / "gpu-calibration"):
         shutil.copy(binary, folder / "bin")
         for library in needed_libraries(binary):
             shutil.copy(library, folder / "lib")
