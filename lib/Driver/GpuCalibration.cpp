@@ -50,8 +50,8 @@ public:
     return bench;
   }
 
-  /// Seconds of one operation whose addresses begin at these offsets: the best of three rounds of
-  /// as many as take some 20 ms, or of `calls` where ranks have to make equally many.
+  /// Seconds of one operation whose addresses begin at these offsets. It is the best of three
+  /// rounds of as many as take some 20 ms, or of `calls` where ranks have to make equally many.
   Result<double> secondsOf(const OperationSpec &spec, const std::vector<uint64_t> &offsets,
                            int64_t calls = 0) {
     auto operation = device->prepare(*queues.front(), spec, "calibration");
@@ -112,7 +112,7 @@ Status onGpus(int count, uint64_t bytes, const std::function<Status(Bench &, int
   return world.abortReason();
 }
 
-TensorLayout dense(fbs::DType type, Dims shape) {
+StridedTensor dense(fbs::DType type, Dims shape) {
   Dims strides(shape.size(), 1);
   for (size_t dim = shape.size(); dim-- > 1;)
     strides[dim - 1] = strides[dim] * shape[dim];
@@ -162,8 +162,8 @@ private:
         const uint64_t matrix = aligned(size * n * n);
         if (3 * matrix + kScratch > bytes)
           return kMostSeconds;
-        TensorLayout layout = dense(element, {n, n});
-        MatmulSpec spec{{layout, layout, layout}, kScratch};
+        StridedTensor square = dense(element, {n, n});
+        MatmulSpec spec{{square, square, square}, kScratch};
         Result<double> seconds = bench.secondsOf(spec, {0, matrix, 2 * matrix, 3 * matrix});
         if (seconds)
           best = std::max(best, 2 * std::pow(double(n), 3) / *seconds);
@@ -297,8 +297,8 @@ plan::Architecture architectureOf(int major) {
                       : plan::Architecture::Volta;
 }
 
-/// The built-in cluster whose devices have the name and the nearest memory; else one of devices of
-/// which nothing is known but what the driver says, behind PCIe.
+/// The built-in cluster whose devices have the name and the nearest memory. Else it is one of
+/// devices of which nothing is known but what the driver says, behind PCIe.
 Result<plan::Cluster> knownCluster(const GpuFacts &facts) {
   std::string best;
   double least = HUGE_VAL;

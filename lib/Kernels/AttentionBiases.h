@@ -1,7 +1,7 @@
 // Biases of attention as libraries take them.
 //
 // In a graph a bias has a number for each score. A mask of keys is the same for all heads and
-// queries, so that storing all of it would take far more memory than attention as one call saves:
+// queries. So storing all of it would take far more memory than attention as one call saves:
 //
 //     %m = arith.select %seen, %zero, %lowest : tensor<8x512xi1>, tensor<8x512xf32>
 //     %b = dtc.broadcast %m [0, 3] : tensor<8x512xf32> -> tensor<8x12x512x512xf32>
@@ -11,8 +11,8 @@
 //     %b = dtc.reshape %c : tensor<8x512xf32> -> tensor<8x1x1x512xf32>
 //     %o, %lse = dtc.attention %q, %k, %v bias %b : tensor<8x1x1x512xf32> ...
 //
-// The least bias is so low that no score beside it counts, and far enough from the end of the
-// type's range that a library may multiply it.
+// The least bias is so low that no score beside it counts. It is so far from the end of the type's
+// range that a library may multiply it.
 #pragma once
 
 #include "dtc/Target/Target.h"

@@ -45,8 +45,8 @@ Operation *beginOf(const BlockGathers &pass) {
 
 Attribute blockOf(Operation *gather) { return gather->getAttr(DistDialect::kBlock); }
 
-/// Whether a gather of the backward pass is that of a tied weight, which another block than its
-/// own reads first: with its block, all of that would be gathered as early.
+/// Whether a gather of the backward pass is that of a tied weight, which another block than its own
+/// reads first. With its block, all of that would be gathered as early.
 bool isForOtherBlock(ArrayRef<Operation *> gathers, size_t index) {
   auto isBackward = [&](size_t i) { return barrierOf(gathers[i]) != nullptr; };
   if (index + 1 == gathers.size() || !isBackward(index) || !isBackward(index + 1) ||

@@ -1,9 +1,11 @@
-"""docs/HowTo/AddAnOp.md names the files of an op, and no more than five of them."""
+"""docs/HowTo/AddAnOp.md names the files of an op, and no more than five of them. Its example is added to a copy."""
 
 import re
+import subprocess
 
 import pytest
 
+from changed_build import ChangedBuild
 from conftest import ROOT
 
 TEXT = (ROOT / "docs" / "HowTo" / "AddAnOp.md").read_text()
@@ -47,3 +49,43 @@ def test_every_interface_that_is_named_is_one():
     assert len(methods) >= 5
     for method in methods:
         assert re.search(rf"\b{method}\b", interfaces), method
+
+
+#: Where the pieces of the example go: before the end of a file's namespace or guard, else to the end.
+ENDS = {".td": "#endif", ".cpp": "} // namespace dtc::graph"}
+SOFTSIGN = """
+func.func @main() -> tensor<4xf32> {
+  %x = arith.constant dense<[-3.0, 0.0, 1.0, 0.25]> : tensor<4xf32>
+  %y = dtc.softsign %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func @f(%x: tensor<4x6xf32>) -> tensor<4x6xf32> attributes {check_gradients} {
+  %y = dtc.softsign %x : tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+"""
+
+
+def test_the_example_is_an_op(tmp_path):
+    """The page's five pieces are compiled; the op's value, gradient and sharding rule are as they should be."""
+    pieces = re.findall(r"^\*\*`([^`]+)`\*\*\n\n```\n(.*?)```$", section("softsign"), re.S | re.M)
+    assert len(pieces) == 5
+    build = ChangedBuild(tmp_path, "include/dtc/Dialect/Graph", "lib/Dialect/Graph")
+    for path, text in pieces:
+        build.insert(path, text, before=ENDS[path[path.rindex("."):]])
+    for name in ("GraphOps.h.inc", "GraphOps.cpp.inc"):
+        build.generate(f"include/dtc/Dialect/Graph/{name}")
+    changed = [path for path, _ in pieces if path.endswith(".cpp")]
+    dtc_opt = build.link("bin/dtc-opt", [build.compile(path) for path in (*changed, "lib/Dialect/Graph/Dialect.cpp")])
+
+    (tmp_path / "softsign.mlir").write_text(SOFTSIGN)
+
+    def answer(*flags: str) -> str:
+        done = subprocess.run([dtc_opt, tmp_path / "softsign.mlir", *flags], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    assert "[-0.75, 0, 0.5, 0.2]" in answer("--dtc-interpret")
+    assert "gradient ok: 24 elements" in answer("--dtc-check-gradients")
+    assert "([a,b])->([a,b]) {a=4,b=6}" in answer("-test-sharding-rule")
+    assert "test.shardings = 6 :" in answer("-test-sharding-rule-numerics")

@@ -1,9 +1,9 @@
 // Collectives of ranks that share one GPU, behind NCCL's functions: NCCL takes one rank a GPU.
 //
 // For tests on a machine with a single GPU (DTC_SHARE_GPU=1). Ranks are threads of one process.
-// Each has a slot in the GPU's memory, through which all that it gives passes in pieces, and a
-// word for each reader that says whether the slot is empty or full. Nothing waits on the GPU: who
-// issues a rank's work waits for words on the host, and all work lies on one stream (SharedTurn.h):
+// Each has a slot in the GPU's memory, through which all that it gives passes in pieces. A word for
+// each reader says whether the slot is empty or full. Nothing waits on the GPU: who issues a rank's
+// work waits for words on the host, and all work lies on one stream (SharedTurn.h):
 //
 //   rank 0                                      rank 1
 //   wait until slot 0 is empty for 1            wait until slot 1 is empty for 0

@@ -1,6 +1,6 @@
 // Ranks that share one GPU issue their work in one order, on one stream.
 //
-// A wait on the GPU may hold up what it waits for: streams and branches of graphs are mapped to
+// A wait on the GPU may hold up what it waits for. Streams and branches of graphs are mapped to
 // hardware queues as the driver likes. So such ranks never wait there. Each of their queues has a
 // thread that issues its operations in turn, and waits on the host until others have issued:
 //

@@ -44,9 +44,9 @@ static Passes passes(const ScheduleShape &shape, int64_t rank) {
   return result;
 }
 
-/// Interleaved 1F1B: groups of P microbatches pass chunk after chunk, so that the bubble is a C-th
-/// of 1F1B's (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters Using
-/// Megatron-LM, SC 2021, section 2.2). The order is that of Megatron-LM's
+/// Interleaved 1F1B. Groups of P microbatches pass chunk after chunk, so that the bubble is a C-th
+/// of 1F1B's. (Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters
+/// Using Megatron-LM, SC 2021, section 2.2.) The order is that of Megatron-LM's
 /// forward_backward_pipelining_with_interleaving, which asks for a multiple of P.
 static CallList calls(const ScheduleShape &shape, int64_t rank) {
   const Passes all = passes(shape, rank);
