@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+import llama_graph
 from conftest import MODELS, call, check_call, encode_model
 
 LINE = re.compile(r"verified (\d+) tensors of a step on (\d+) ranks?, largest difference (\S+) of "
@@ -28,6 +29,17 @@ def test_ranks_compute_what_one_computes(model, plan, tmp_path):
     tensors, ranks, worst = verified(outcome.err)
     assert tensors > 20 and ranks == 4
     assert worst < 1e-14
+
+
+@pytest.mark.parametrize("heads,ffn,vocabulary", [(6, 192, 256), (4, 198, 256), (6, 198, 257)])
+def test_sizes_that_four_ranks_divide_together_with_others(tmp_path, heads, ffn, vocabulary):
+    """Two of tp's factors split six heads, and two the size of a head: nothing is padded, and nothing repeated."""
+    path = tmp_path / "model.onnx"
+    llama_graph.write(path, llama_graph.Llama(1, 96, heads, heads, ffn, vocabulary, 16))
+    outcome = check_call("dtc", "compile", path, "--init", "--loss", "cross_entropy", "--devices", 4, "--global-batch", 4,
+                         "--plan", "tp=4,tp_weights=split", "--verify", "--emit", "partition", "-o", tmp_path / "o.mlir")
+    tensors, ranks, worst = verified(outcome.err)
+    assert tensors > 20 and ranks == 4 and worst < 1e-14
 
 
 @pytest.mark.parametrize("flags", [
