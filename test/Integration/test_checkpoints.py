@@ -222,7 +222,8 @@ def test_kills_lose_nothing_that_was_saved(artifacts, straight, tmp_path, plan, 
         names = steps_in(folder)
         writing += any("partial" in name for name in names)
         saved = max((int(name[5:]) for name in names if "partial" not in name), default=0)
-        assert trained(log)[:saved] == straight(artifact, steps)[0][:saved]
+        logged = trained(log) if log.exists() else []  # it may be killed before its first step
+        assert logged[:saved] == straight(artifact, steps)[0][:saved]
         # All are kept, and none is damaged; the disk isn't filled by this test.
         for name in sorted(names, key=lambda name: int(name[5:].split(".")[0]))[:-3]:
             shutil.rmtree(folder / name)
