@@ -158,6 +158,7 @@ static int printSearch(const std::vector<std::string> &words) {
   if (found) {
     line["step_s"] = found->predicted.stepSeconds;
     line["plan"] = summary(found->plan.degrees);
+    line["fits"] = found->predicted.fits(); // what is pinned in full may not
   } else {
     line["error"] = dtc::report::failureText(found.error());
   }
