@@ -261,7 +261,8 @@ Status measureCollectives(int ranks, uint64_t bytes, plan::Cluster &cluster) {
   return onGpus(ranks, bytes, [&](Bench &bench, int rank) {
     for (StepKind kind : {StepKind::AllReduce, StepKind::AllGather, StepKind::ReduceScatter})
       for (int64_t size : kMessages) {
-        if (2 * uint64_t(size) > bytes)
+        const bool isSlow = double(size) > kMostSeconds / 10 * cluster.device.bandwidth;
+        if (2 * uint64_t(size) > bytes || (isSlow && size > kMessages[0]))
           break;
         CollectiveSpec spec;
         spec.kind = collectiveOf(kind);
