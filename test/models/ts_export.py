@@ -20,7 +20,8 @@ from draw import Distribution, draw
 from pt2_export import _with_named_inputs
 
 SCRIPTED = "scripted"
-TRACED = [program.model for program in zoo.PROGRAMS if program.name == program.model]
+# LibTorch takes recurrent layers apart into changes of parts in place, which dtc-torchscript refuses.
+TRACED = [program.model for program in zoo.PROGRAMS if program.name == program.model != "recurrent"]
 # Paths of the machine that traced, and example inputs that nobody reads.
 _DROPPED = (".debug_pkl", "traced_inputs.pkl", "/.data/serialization_id")
 
