@@ -72,6 +72,8 @@ public:
     for (const char *key : {"pid", "ts", "dur"})
       if (!event.contains(key) || !event[key].is_number())
         return false;
+    if (!event["pid"].is_number_integer())
+      return false;
     if (!event.contains("cat") || !event["cat"].is_string())
       return false;
     addSlice(event["pid"].get<int64_t>(), event["cat"].get<std::string>(),

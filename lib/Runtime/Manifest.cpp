@@ -3,6 +3,7 @@
 #include "dtc-rt/PackageFormat.h"
 
 #include "dtc-io/Json.h"
+#include "dtc-io/JsonValue.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,7 +30,7 @@ const json &at(const json &object, const char *key) {
 
 template <typename T> T get(const json &object, const char *key) {
   try {
-    return at(object, key).get<T>();
+    return io::jsonValue<T>(at(object, key));
   } catch (const json::exception &) {
     throw Wrong{std::string("has a wrong type at the key: ") + key};
   }

@@ -1,4 +1,5 @@
 #include "dtc-io/Json.h"
+#include "dtc-io/JsonValue.h"
 #include "dtc-rt/ArrayFile.h"
 
 #include <cstring>
@@ -28,9 +29,9 @@ Result<Array> parseEntry(const json &entry, std::span<const char> data) {
     if (!known)
       return refused("unknown element type: " + dtype);
     array.dtype = *known;
-    array.shape = entry.at("shape").get<Dims>();
-    begin = entry.at("data_offsets").at(0).get<uint64_t>();
-    end = entry.at("data_offsets").at(1).get<uint64_t>();
+    array.shape = io::jsonValue<Dims>(entry.at("shape"));
+    begin = io::jsonValue<uint64_t>(entry.at("data_offsets").at(0));
+    end = io::jsonValue<uint64_t>(entry.at("data_offsets").at(1));
   } catch (const json::exception &) {
     return refused("malformed header entry");
   }

@@ -7,6 +7,7 @@ import struct
 import pytest
 
 from conftest import MODELS, check_call
+from fuzzing import with_manifest
 from test_hostile import BYTES, PLAN, X, ints, limited, model, node, refused, value
 
 
@@ -127,6 +128,9 @@ def test_names_in_data(tmp_path, mlp, names):
     (lambda content: content["files"][0].update(name="rank-0.safetensors\0"), "has a file outside of its folder"),
     (lambda content: content.update(seed=1 << 64), "has one of another type"),
     (lambda content: content.update(position=2.5), "has one of another type"),
+    (lambda content: content["tensors"][0]["parts"][0].update(end=1e30), "has one of another type"),
+    (lambda content: content["tensors"][0].update(shape=[64.0]), "has one of another type"),
+    (lambda content: content["files"][0].update(size=-1), "has one of another type"),
     (lambda content: content["files"][0].update(size=(1 << 64) - 1), "damaged, its size was 18446744073709551615"),
     (lambda content: content["tensors"][0].update(view=[1 << 62, 1 << 62]), "has an impossible type or shape"),
     (lambda content: content["tensors"][0]["parts"][0].update(at=(1 << 64) - 1), "has a part that reaches beyond"),
@@ -141,3 +145,18 @@ def test_checkpoints_whose_hash_fits(tmp_path, mlp, change, words):
     text = json.dumps(content)
     manifest.write_text(f'{{"sha256": "{hashlib.sha256(text.encode()).hexdigest()}",\n"content": {text}}}\n')
     refused(limited(*train, "--steps", 2, "--resume"), "step-1", words, codes=(3,))
+
+
+@pytest.mark.parametrize("entry", [{"shape": [1e30]}, {"shape": [2.5]}, {"shape": [1 << 63]}, {"data_offsets": [0, -1]}, {"shape": 4}])
+def test_numbers_that_are_no_sizes(tmp_path, mlp, entry):
+    """A fraction was cut, and what is too large or negative was wrapped."""
+    path = tmp_path / "data.safetensors"
+    arrays(path, {"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]} | entry}, 16)
+    refused(limited("dtc-run", mlp, "--data", path), "x: malformed header entry", codes=(3,))
+
+
+def test_numbers_of_a_manifest(tmp_path, mlp):
+    path = tmp_path / "wrong.dtc"
+    for number in (1e30, 8.5, 1 << 63, -1):
+        path.write_bytes(with_manifest(mlp.read_bytes(), lambda text: json.dumps(json.loads(text) | {"global_batch": number}).encode()))
+        refused(limited("dtc-run", path, "--data", MODELS / "mlp.data.safetensors"), "wrong.dtc", "global_batch", codes=(3,))

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <unordered_map>
 
 namespace dtc::plan {
 
@@ -94,6 +95,8 @@ void ShardingSolver::addReaders(ValueId id) {
   OpId producer = facts.producer[id];
   if (producer >= 0 && bundles.bundleOf[producer] >= 0)
     members[0].read = members[0].made->local;
+  // As `join`, which would take the square of thousands of readers.
+  std::unordered_map<int, size_t> indexOf = {{members[0].variable, 0}};
   for (OpId consumer : facts.consumers[id]) {
     int bundle = bundles.bundleOf[consumer];
     if (bundle < 0)
@@ -103,7 +106,10 @@ void ShardingSolver::addReaders(ValueId id) {
     reader.variable = bundleVariable[bundle];
     reader.kind = bundles.bundles[bundle].kind;
     reader.read = localOf(consumer, id);
-    join(members, reader);
+    if (auto [known, isNew] = indexOf.try_emplace(reader.variable, members.size()); isNew)
+      members.push_back(reader);
+    else
+      members[known->second].read = reader.read;
   }
   const Value &value = problem.values[id];
   if (members.size() <= 2 || (members.size() <= 5 && isSmall(members))) {

@@ -1,6 +1,7 @@
 #include "dtc-rt/Checkpoint/Checkpoint.h"
 
 #include "dtc-io/Json.h"
+#include "dtc-io/JsonValue.h"
 #include "dtc-rt/Sha256.h"
 
 #include <algorithm>
@@ -32,12 +33,8 @@ ordered_json jsonOf(const StoredTensor &tensor) {
           {"shape", tensor.shape}, {"view", tensor.view},   {"parts", std::move(parts)}};
 }
 
-/// A fraction isn't cut to an integer.
 template <typename T> T valueOf(const ordered_json &json, const char *key) {
-  const ordered_json &value = json.at(key);
-  if (std::is_integral_v<T> && value.is_number_float())
-    throw nlohmann::json::type_error::create(302, "a fraction", &value);
-  return value.get<T>();
+  return io::jsonValue<T>(json.at(key));
 }
 
 StoredFile fileOf(const ordered_json &json) {
