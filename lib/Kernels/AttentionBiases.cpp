@@ -27,10 +27,42 @@ static Value narrowed(graph::TensorBuilder &b, Value bias) {
   return b.reshape(values, shape);
 }
 
-template <typename Op> static void narrowBias(Op op) {
+/// One over the number of keys that each query [s] sees but for the bias.
+static Value inverseKeys(graph::TensorBuilder &b, graph::AttentionGradOp op, Type type) {
+  const int64_t queries = shapeOf(op.getQuery())[1], keys = shapeOf(op.getKey())[1];
+  SmallVector<Attribute> inverse;
+  for (int64_t query = 0; query < queries; ++query) {
+    const int64_t seen = op.getCausal() ? std::min(keys, query + 1 + keys - queries) : keys;
+    inverse.push_back(b.builder.getFloatAttr(type, 1.0 / double(std::max<int64_t>(seen, 1))));
+  }
+  auto values = DenseElementsAttr::get(RankedTensorType::get({queries}, type), inverse);
+  return arith::ConstantOp::create(b.builder, b.loc, values);
+}
+
+/// The gradient of the result, divided by the number of keys where all that a query sees are
+/// hidden. The logarithm of n equal scores of -1e30 is -1e30 in rounding. So a library takes each
+/// probability for 1 in place of 1 / n, and all gradients are products with both.
+static Value dividedWhereHidden(graph::TensorBuilder &b, graph::AttentionGradOp op) {
+  Value rows = op.getLse(); // [b,(g r),s]
+  Value hidden = b.compare(arith::CmpFPredicate::OLT, rows, kLeastBias / 10);
+  Value inverse = inverseKeys(b, op, getElementTypeOrSelf(rows));
+  Value scale = b.selectOr(hidden, b.broadcast(inverse, {2}, shapeOf(rows)), 1.0);
+  scale = b.broadcast(b.transpose(scale, {0, 2, 1}), {0, 1, 2}, shapeOf(op.getGrad()));
+  Type type = getElementTypeOrSelf(op.getGrad());
+  return b.convert(b.mul(b.widen(op.getGrad()), scale), type);
+}
+
+static void narrowBias(graph::AttentionOp op) {
   OpBuilder builder(op);
   graph::TensorBuilder b(builder, op.getLoc());
   op.getBiasMutable().assign(narrowed(b, op.getBias()));
+}
+
+static void narrowBias(graph::AttentionGradOp op) {
+  OpBuilder builder(op);
+  graph::TensorBuilder b(builder, op.getLoc());
+  op.getBiasMutable().assign(narrowed(b, op.getBias()));
+  op.getGradMutable().assign(dividedWhereHidden(b, op));
 }
 
 void narrowBiases(func::FuncOp func, const target::Target &target) {

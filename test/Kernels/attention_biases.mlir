@@ -5,14 +5,19 @@
 
 // CPU-NOT: dtc.attention
 
-// A mask of keys. The gradient takes the same bias.
+// A mask of keys. The gradient takes the same bias. Where it hides all 16 keys of a query, that of the
+// result is divided by them.
 // CHECK-LABEL: func.func @padding
 // CHECK-DAG: %[[LEAST:.*]] = arith.constant dense<-1.000000e+30> : tensor<2x16xf32>
 // CHECK-DAG: %[[MASK:.*]] = arith.select %arg1
 // CHECK: %[[BOUNDED:.*]] = arith.maximumf %[[MASK]], %[[LEAST]] : tensor<2x16xf32>
 // CHECK: %[[BIAS:.*]] = dtc.reshape %[[BOUNDED]] : tensor<2x16xf32> -> tensor<2x1x1x16xf32>
-// CHECK: dtc.attention %arg0, %arg0, %arg0 bias %[[BIAS]] : tensor<2x1x1x16xf32> scale 5.000000e-01 :
-// CHECK: dtc.attention_grad %arg0, %arg0, %arg0, %{{.*}}, %{{.*}}, %arg0 bias %[[BIAS]] : tensor<2x1x1x16xf32>
+// CHECK: %[[RESULT:.*]], %[[LSE:.*]] = dtc.attention %arg0, %arg0, %arg0 bias %[[BIAS]] : tensor<2x1x1x16xf32> scale 5.000000e-01 :
+// CHECK: %[[HIDDEN:.*]] = arith.cmpf olt, %[[LSE]], %{{.*}} : tensor<2x4x16xf32>
+// CHECK: %[[SHARE:.*]] = arith.select %[[HIDDEN]], %{{.*}}, %{{.*}} : tensor<2x4x16xi1>
+// CHECK: arith.mulf
+// CHECK: %[[GRAD:.*]] = arith.truncf
+// CHECK: dtc.attention_grad %arg0, %arg0, %arg0, %[[RESULT]], %[[LSE]], %[[GRAD]] bias %[[BIAS]] : tensor<2x1x1x16xf32>
 func.func @padding(%q: tensor<2x16x4x8xbf16>, %seen: tensor<2x16xi1>) -> (tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>) {
   %zero = arith.constant dense<0.0> : tensor<2x16xf32>
   %lowest = arith.constant dense<-3.40282347E+38> : tensor<2x16xf32>

@@ -47,3 +47,13 @@ func.func @masked_row(%q: tensor<1x2x1x4xf32>, %k: tensor<1x2x1x4xf32>, %v: tens
   %y, %lse = dtc.attention %q, %k, %v bias %bias : tensor<1x1x2x2xf32> scale 0.5 : tensor<1x2x1x4xf32>, tensor<1x2x1x4xf32>, tensor<1x2x1x4xf32> -> tensor<1x2x1x4xf32>, tensor<1x1x2xf32>
   return %y : tensor<1x2x1x4xf32>
 }
+
+// A bias hides all keys of the first query, which then sees all of them alike, and one of the second.
+// expected-remark@+1 {{gradient ok: 6 elements}}
+func.func @hidden_keys(%v: tensor<1x3x1x2xf32>) -> tensor<1x2x1x2xf32> attributes {check_gradients} {
+  %q = arith.constant dense<[[[[0.3, -0.2]], [[0.5, 0.1]]]]> : tensor<1x2x1x2xf32>
+  %k = arith.constant dense<[[[[0.7, 0.4]], [[-0.6, 0.2]], [[0.1, -0.9]]]]> : tensor<1x3x1x2xf32>
+  %bias = arith.constant dense<[[[[-3.40282347E+38, -3.40282347E+38, -3.40282347E+38], [0.0, -3.40282347E+38, 0.0]]]]> : tensor<1x1x2x3xf32>
+  %y, %lse = dtc.attention %q, %k, %v bias %bias : tensor<1x1x2x3xf32> scale 0.5 : tensor<1x2x1x2xf32>, tensor<1x3x1x2xf32>, tensor<1x3x1x2xf32> -> tensor<1x2x1x2xf32>, tensor<1x1x2xf32>
+  return %y : tensor<1x2x1x2xf32>
+}

@@ -100,7 +100,17 @@ Value AttentionBuilder::probabilities(Value scores, Value lse) {
   Value rows = splitHeads(lse);
   Value empty = b.compare(arith::CmpFPredicate::OEQ, rows, -infinity);
   rows = b.selectOr(empty, 0.0, rows);
-  return b.unary<math::ExpOp>(b.sub(scores, b.spread(rows, shapeOfScores, {keyDim()})));
+  Value p = b.unary<math::ExpOp>(b.sub(scores, b.spread(rows, shapeOfScores, {keyDim()})));
+  return operands.bias ? withTotalOne(p) : p;
+}
+
+/// Where a bias of -3e38 hides all keys of a query, the logarithm of n equal scores is the score
+/// itself: log n is lost in rounding. Each of the n probabilities is then 1, in place of 1 / n.
+Value AttentionBuilder::withTotalOne(Value p) {
+  Value total = b.sum(p, {keyDim()});
+  Value empty = b.compare(arith::CmpFPredicate::OEQ, total, 0.0);
+  Value inverse = b.reciprocal(b.selectOr(empty, 1.0, total));
+  return b.mul(p, b.spread(inverse, shapeOfScores, {keyDim()}));
 }
 
 Value AttentionBuilder::weightedValues(Value p, Value like) {
