@@ -147,7 +147,7 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     ("llama", "bf16", 1, "recompute=full", 6),  # forward twice
     ("gpt2", "bf16", 2, "cp=2,cp_by=heads", 4),
     ("gpt2", "bf16", 2, "cp=2,cp_by=keys", 0),  # a rank's queries begin where it alone knows
-    ("gpt2", "bf16", 2, "cp=2,cp_by=ring", 8),  # each in two steps
+    ("gpt2", "bf16", 2, "cp=2,cp_by=ring", 12),  # each in two steps, the second of two pairs of chunks
     ("gpt2_mask", "bf16", 1, "dp=1", 4),  # a bias
     ("bert", "bf16", 2, "tp=2", 4),
     ("bert", "bf16", 2, "pp=2", 1),  # the second stage, and backward passes, are given the bias
