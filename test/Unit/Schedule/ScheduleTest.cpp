@@ -143,7 +143,7 @@ TEST(Schedule, RefusesShapesWithoutOne) {
 TEST(Schedule, EveryShapeCanBeCarriedOut) {
   int64_t checked = 0, numbersOfChunks = 0;
   for (ScheduleKind kind : allSchedules()) {
-    const Descriptor &known = descriptor(kind);
+    const Descriptor &known = describe(kind);
     numbersOfChunks += std::min<int64_t>(known.mostChunks, 4) - known.fewestChunks + 1;
     for (int64_t ranks = 1; ranks <= 8; ++ranks)
       for (int64_t chunks = 1; chunks <= 4; ++chunks)
