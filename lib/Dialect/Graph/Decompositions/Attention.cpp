@@ -96,21 +96,15 @@ Value AttentionBuilder::scores() {
 }
 
 Value AttentionBuilder::probabilities(Value scores, Value lse) {
+  // Where a bias of -3e38 hides all n keys of a query, its statistic is -3e38, too: log n is lost in
+  // rounding. So it isn't used beside a bias.
+  if (operands.bias)
+    return normalizedRows(b, softmaxRows(b, scores, keyDim()), keyDim());
   double infinity = std::numeric_limits<double>::infinity();
   Value rows = splitHeads(lse);
   Value empty = b.compare(arith::CmpFPredicate::OEQ, rows, -infinity);
   rows = b.selectOr(empty, 0.0, rows);
-  Value p = b.unary<math::ExpOp>(b.sub(scores, b.spread(rows, shapeOfScores, {keyDim()})));
-  return operands.bias ? withTotalOne(p) : p;
-}
-
-/// Where a bias of -3e38 hides all keys of a query, the logarithm of n equal scores is the score
-/// itself: log n is lost in rounding. Each of the n probabilities is then 1, in place of 1 / n.
-Value AttentionBuilder::withTotalOne(Value p) {
-  Value total = b.sum(p, {keyDim()});
-  Value empty = b.compare(arith::CmpFPredicate::OEQ, total, 0.0);
-  Value inverse = b.reciprocal(b.selectOr(empty, 1.0, total));
-  return b.mul(p, b.spread(inverse, shapeOfScores, {keyDim()}));
+  return b.unary<math::ExpOp>(b.sub(scores, b.spread(rows, shapeOfScores, {keyDim()})));
 }
 
 Value AttentionBuilder::weightedValues(Value p, Value like) {

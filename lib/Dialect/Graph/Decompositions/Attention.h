@@ -50,7 +50,6 @@ private:
   /// [b,(g r),...] with its heads apart.
   mlir::Value splitHeads(mlir::Value v);
   mlir::Value maskedCausally(mlir::Value scores);
-  mlir::Value withTotalOne(mlir::Value p);
   mlir::Value probabilitiesGrad(mlir::Value p, mlir::Value grad);
 
   TensorBuilder &b;
