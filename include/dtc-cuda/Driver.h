@@ -143,13 +143,13 @@ enum CUmemorytype : unsigned {
 /// A box of rows: `Height` of them, `WidthInBytes` long, a pitch apart on either side.
 struct CUDA_MEMCPY2D {
   size_t srcXInBytes, srcY;
-  CUmemorytype srcMemoryType;
+  CUmemorytype srcMemoryType = CU_MEMORYTYPE_DEVICE;
   const void *srcHost;
   CUdeviceptr srcDevice;
   CUarray srcArray;
   size_t srcPitch;
   size_t dstXInBytes, dstY;
-  CUmemorytype dstMemoryType;
+  CUmemorytype dstMemoryType = CU_MEMORYTYPE_DEVICE;
   void *dstHost;
   CUdeviceptr dstDevice;
   CUarray dstArray;

@@ -97,7 +97,8 @@ static LogicalResult convertEye(AtenConverter &node) {
   auto rows = node.integer("n");
   if (failed(rows))
     return failure();
-  auto columns = node.integer("m", *rows);
+  const int64_t size = *rows;
+  auto columns = node.integer("m", size);
   auto type = node.type("dtype", node.emit.getF32Type());
   if (failed(columns) || failed(type) || failed(node.checkShape({*rows, *columns})))
     return failure();

@@ -40,8 +40,8 @@ CostModel::CostModel(const Cluster &c, int64_t ranks, DeviceRange range)
   if (!cluster.sharedMemory || cluster.cores < 1)
     return;
   // A rank has whole cores, or several ranks share one.
-  share = ranks <= cluster.cores ? 1.0 / double(cluster.cores / ranks)
-                                 : double(ranks) / double(cluster.cores);
+  const int64_t whole = cluster.cores / ranks;
+  share = whole > 0 ? 1.0 / double(whole) : double(ranks) / double(cluster.cores);
 }
 
 CostModel::~CostModel() = default;

@@ -92,7 +92,7 @@ double KernelModel::contraction(DType type, double batch, double m, double n, do
   for (const Tile &tile : kTiles) {
     double tiles = std::ceil(m / tile.rows) * std::ceil(n / tile.columns) * batch;
     double perStep = 2 * tile.rows * tile.columns / (perUnit * tile.share);
-    for (double parts = 1; parts <= 16; parts *= 2) {
+    for (int parts = 1; parts <= 16; parts *= 2) {
       double waves = std::ceil(tiles * parts / units);
       double seconds = waves * (kWaveSeconds + perStep * std::ceil(k / parts));
       if (parts > 1) // partial results in single precision, written and added up

@@ -216,7 +216,7 @@ void Reader::setZero(int64_t copies) {
   if (copies == 1 || *shards == 1)
     spec.zero = 0;
   else if (spec.zero > 1)
-    spec.zeroGroup = *shards;
+    spec.zeroGroup = shards;
 }
 
 void Reader::setPipeline() {

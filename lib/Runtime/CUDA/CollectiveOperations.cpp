@@ -41,7 +41,6 @@ Status copyRows(const CudaQueue &queue, Address target, uint64_t targetPitch, Ad
     return DTC_CUDA_CALL(queue.driver, cuMemcpyDtoDAsync_v2, pointerOf(target), pointerOf(source),
                          total, queue.stream);
   CUDA_MEMCPY2D copy = {};
-  copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   copy.srcDevice = pointerOf(source);
   copy.srcPitch = sourcePitch;
   copy.dstDevice = pointerOf(target);

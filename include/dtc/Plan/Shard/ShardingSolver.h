@@ -132,7 +132,7 @@ private:
   std::map<std::vector<ShardingId>, int> domainIds;
   std::vector<std::vector<ShardingId>> domains;
   std::map<std::pair<std::vector<int64_t>, std::vector<Member>>, PricedTerm> priced;
-  std::vector<ShardingId> shardingOf; ///< by value, once solved
+  std::vector<ShardingId> shardingOf;       ///< by value, once solved
   std::vector<ShardingId> shardingsOfViews; ///< of distinctOf
 };
 

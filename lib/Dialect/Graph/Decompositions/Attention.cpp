@@ -96,8 +96,8 @@ Value AttentionBuilder::scores() {
 }
 
 Value AttentionBuilder::probabilities(Value scores, Value lse) {
-  // Where a bias of -3e38 hides all n keys of a query, its statistic is -3e38, too: log n is lost in
-  // rounding. So it isn't used beside a bias.
+  // Where a bias of -3e38 hides all n keys of a query, its statistic is -3e38, too: log n is lost
+  // in rounding. So it isn't used beside a bias.
   if (operands.bias)
     return normalizedRows(b, softmaxRows(b, scores, keyDim()), keyDim());
   double infinity = std::numeric_limits<double>::infinity();
