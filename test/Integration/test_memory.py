@@ -81,6 +81,21 @@ def test_forward_alone_holds_neither_gradients_nor_states(model, precision, devi
     check_prediction(*flags)
 
 
+CUBLAS_WORKSPACE = 32 << 20  # lies in the arena; the plan counts it as reserved
+
+
+@pytest.mark.parametrize("plan", ["cp_by=keys,recompute=none", "cp_by=keys,recompute=full", "cp_by=ring"])
+def test_scores_of_gathered_keys_on_gpus_are_predicted(tmp_path, plan):
+    """No library's causal attention takes queries that begin somewhere, so that these are products."""
+    path = tmp_path / "model.onnx"
+    llama_graph.write(path, llama_graph.Llama(2, 256, 4, 2, 512, 512, 2048))
+    flags = [path, "--target", "cuda", "--devices", 2, "--loss", "cross_entropy", "--global-batch", 8, "--precision", "bf16",
+             "--plan", f"cp=2,dp=1,micro_batch=8,{plan}"]
+    memory = json.loads(check_call("dtc", "plan", *flags, "--json").out)["predicted"]["memory"]
+    predicted = sum(memory.values()) - memory["reserved"] + CUBLAS_WORKSPACE
+    assert abs(predicted / arena_bytes(*flags) - 1) <= 0.05
+
+
 @pytest.mark.parametrize("model", ["gpt2", "bart", "qwen2"])
 def test_a_tied_weight_sums_its_gradients_in_place(model):
     """A second place for the sum would be 3 % of the memory."""

@@ -1,5 +1,6 @@
 #include "KernelModel.h"
 
+#include "dtc/Plan/Cost/GatheredKeys.h"
 #include "dtc/Plan/Cost/StreamShare.h"
 
 #include <algorithm>
@@ -173,7 +174,8 @@ double KernelModel::unfusedAttention(const LocalWork &work) const {
 }
 
 double KernelModel::attention(const LocalWork &work) const {
-  return software.flashAttention > 0 ? fusedAttention(work) : unfusedAttention(work);
+  bool isApart = takesGatheredApart(device, software) && isGathered(work);
+  return software.flashAttention > 0 && !isApart ? fusedAttention(work) : unfusedAttention(work);
 }
 
 double KernelModel::seconds(const LocalWork &work, double measuredRate) const {

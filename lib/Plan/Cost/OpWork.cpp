@@ -1,5 +1,7 @@
 #include "dtc/Plan/Cost/OpWork.h"
 
+#include "dtc/Plan/Cost/GatheredKeys.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -329,7 +331,8 @@ void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
     work.bytes *= traffic;
     work.kernels = 6;
   }
-  if (op.kind == OpKind::Attention && software.flashAttention == 0)
+  bool isApart = takesGatheredApart(model.device(), software) && isGathered(work);
+  if (op.kind == OpKind::Attention && (software.flashAttention == 0 || isApart))
     work.kernels = (op.backward ? 4 : 2) + (software.fusesSoftmax(work.batch) ? 1 : 4) +
                    software.dropout + work.biased;
   if (work.attention && !software.fusedRotary && !runsOpByOp())

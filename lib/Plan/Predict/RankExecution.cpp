@@ -1,5 +1,6 @@
 #include "dtc/Plan/Predict/RankExecution.h"
 
+#include "dtc/Plan/Cost/GatheredKeys.h"
 #include "dtc/Plan/Plan/Flow.h"
 
 #include <algorithm>
@@ -184,7 +185,27 @@ bool RankExecution::isTakenApart(OpId id) const {
 bool RankExecution::isMeasured(OpId id) const {
   OpKind kind = problem.ops[id].kind;
   bool isLibrary = kind == OpKind::Contraction || kind == OpKind::Attention;
-  return workspace && isLibrary && (!isTakenApart(id) || work.goesRound(id, plan.ops[id]));
+  return workspace && isLibrary && !keepsScores(id) &&
+         (!isTakenApart(id) || work.goesRound(id, plan.ops[id]));
+}
+
+/// Of attention that is products and kernels beside others that are one kernel.
+bool RankExecution::keepsScores(OpId id) const {
+  return takesGatheredApart(model.device(), model.getCluster().software) &&
+         isGathered(work.work(id, plan.ops[id], plan.mesh));
+}
+
+/// Local bytes. The forward pass makes probabilities of the kept scores, in the operands' type. The
+/// backward pass makes the scores' gradients, and rounds those and probabilities to that type. No
+/// library needs its workspace then, so that of what is reserved for it as much is free.
+double RankExecution::scoreCopies(OpId id) const {
+  const Op &op = problem.ops[id];
+  const double scores = op.scratch * localShare(plan.ops[id], plan.mesh);
+  const double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
+  if (!op.backward)
+    return scores * share;
+  const double rounded = share < 1 ? 2 * scores * share : 0; // f32 is written in place
+  return scores + std::max(0.0, rounded - (workspace ? 0 : model.reserve(0).workspace));
 }
 
 int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {
@@ -256,6 +277,10 @@ void RankExecution::runOp(OpId id) {
     scratch += isMeasured(id) ? 0 : work.savedBytes(op.forward) * share;
     scratch += double(work.ringBytes(id, choice, plan.mesh));
     kept = 0;
+  }
+  if (keepsScores(id)) {
+    kept += op.saved;
+    scratch += scoreCopies(id);
   }
   scratch += double(unpackedBytes(id));
   if (scratch > 0)

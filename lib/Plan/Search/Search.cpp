@@ -33,6 +33,8 @@ std::vector<Degrees> listCandidates(SearchState &state) {
                                    alikeDevices(cluster, options.devices),
                                    cluster.software.evenStages, !cluster.others.empty()});
   state.refusal = all.refusal;
+  for (Degrees &degrees : all.list)
+    degrees.contextExchange = usualExchange(state, degrees.cp);
   return std::move(all.list);
 }
 

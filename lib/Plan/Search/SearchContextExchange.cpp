@@ -1,11 +1,13 @@
 // What ranks of cp exchange for attention: heads, or keys that go round, instead of gathered keys.
 //
-// All candidates gather keys. Heads send less where there are enough of them, and a ring holds
+// All candidates gather keys. Where gathered keys are attention in parts (Cost/GatheredKeys.h),
+// they go round, if they can. Heads send less where there are enough of them, and a ring holds
 // least. Solving shardings for all three would take three times as long for each candidate with
 // cp. So only the fastest plan of each cp is tried with the other two, and where nothing fits,
 // those candidates that hold least. What is better there is tried for all candidates of this cp.
 #include "Strategies.h"
 
+#include "dtc/Plan/Cost/GatheredKeys.h"
 #include "dtc/Plan/Shard/ContextExchange.h"
 
 #include <set>
@@ -33,8 +35,10 @@ public:
 
 private:
   template <typename Predicate> void tryOthers(int64_t cp, Predicate isOfUse) {
-    for (ContextExchange exchange : {ContextExchange::Heads, ContextExchange::Ring})
-      if (whyNoExchange(state.problem, state.facts, exchange, cp).empty() && isOfUse(exchange))
+    for (ContextExchange exchange :
+         {ContextExchange::Keys, ContextExchange::Heads, ContextExchange::Ring})
+      if (exchange != usualExchange(state, cp) &&
+          whyNoExchange(state.problem, state.facts, exchange, cp).empty() && isOfUse(exchange))
         tryAll(cp, exchange);
   }
 
@@ -107,6 +111,15 @@ private:
 };
 
 } // namespace
+
+ContextExchange usualExchange(const SearchState &state, int64_t cp) {
+  const bool goesRound =
+      cp > 1 && choosesContextExchange(state) &&
+      takesGatheredApart(state.cluster.device, state.cluster.software) &&
+      whyNoExchange(state.problem, state.facts, ContextExchange::Ring, cp).empty();
+  return goesRound ? ContextExchange::Ring
+                   : state.spec.contextExchange.value_or(ContextExchange::Keys);
+}
 
 bool choosesContextExchange(const SearchState &state) {
   return !state.spec.contextExchange && !isPinned(state.spec) &&

@@ -29,6 +29,8 @@ struct SearchRound {
 
 void searchCandidates(SearchState &state, const SearchRound &round);
 void searchContextExchange(SearchState &state, const SearchRound &round);
+/// What candidates have before it.
+ContextExchange usualExchange(const SearchState &state, int64_t cp);
 /// Whether it has a choice.
 bool choosesContextExchange(const SearchState &state);
 void searchSmallerShardings(SearchState &state, const SearchRound &round);

@@ -95,6 +95,8 @@ private:
   bool sumsTermsAlone(OpId op) const;
   void placeAtHome(int result);
   bool isMeasured(OpId op) const;
+  bool keepsScores(OpId op) const;
+  double scoreCopies(OpId op) const;
   void fail(OpId op, const std::string &message);
 
   const Problem &problem;

@@ -185,13 +185,33 @@ TEST(PlanSearch, ContextParallelismSplitsActivations) {
   Problem problem = transformer(size);
   // Parameters that are gathered would be among the activations.
   std::string rest = "tp=1,pp=1,ep=1,zero=1,recompute=full,micro_batch=1,";
-  Prediction whole = best(problem, 16, rest + "dp=16,cp=1").predicted,
-             split = best(problem, 16, rest + "dp=4,cp=4").predicted;
+  // For dtc's own programs gathered keys are products, whose scores are most of the activations.
+  Cluster on = cluster("dgx-h100");
+  on.software.fusedRotary = false;
+  Prediction whole = best(problem, 16, rest + "dp=16,cp=1", on).predicted,
+             split = best(problem, 16, rest + "dp=4,cp=4,cp_by=keys", on).predicted;
   EXPECT_LT(split.memory.activations, whole.memory.activations / 2.5) << "all but keys and values";
   bool gathers = false;
   for (const CollectiveUse &use : split.collectives)
     gathers |= use.axis == "cp" && use.kind == dtc::sharding::StepKind::AllGather;
   EXPECT_TRUE(gathers) << "every rank reads all keys and values";
+}
+
+TEST(PlanSearch, GatheredKeysKeepScoresWhereNoKernelTakesThem) {
+  TransformerSize size{2, 512, 8, 4096, 4, 1000};
+  Problem problem = transformer(size);
+  const std::string rest =
+      "dp=1,tp=1,cp=4,pp=1,ep=1,zero=1,recompute=none,micro_batch=4,cp_by=keys";
+  Cluster other = cluster("dgx-h100");
+  other.software.fusedRotary = false;
+  Prediction own = best(problem, 4, rest).predicted,
+             elsewhere = best(problem, 4, rest, other).predicted;
+  const double scores = 4.0 * 8 * (4096 / 4) * 4096 * 4; // samples, heads, queries, keys, f32
+  const double more = double(own.memory.activations - elsewhere.memory.activations);
+  // Those of two layers, gradients of one, and it and probabilities rounded to bf16.
+  EXPECT_NEAR(more, 4 * scores, 0.15 * 4 * scores);
+  EXPECT_GT(own.stepSeconds, elsewhere.stepSeconds);
+  EXPECT_NE(best(problem, 4, "cp=4,dp=1,tp=1").plan.degrees.contextExchange, ContextExchange::Keys);
 }
 
 TEST(PlanSearch, ARingPassesOnWhatIsOtherwiseGathered) {
@@ -224,7 +244,10 @@ TEST(PlanSearch, WeighsWhatRanksOfASequenceExchange) {
   TransformerSize size{4, 4096, 32, 65536, 4, 32000};
   Problem problem = transformer(size);
   const std::string rest = "dp=2,tp=1,cp=8,pp=1,ep=1,zero=3";
-  SearchResult keys = best(problem, 16, rest + ",cp_by=keys"),
+  Cluster roomy =
+      cluster("dgx-h100"); // gathered keys have scores, of which 80 GB don't hold enough
+  roomy.device.memoryBytes *= 16;
+  SearchResult keys = best(problem, 16, rest + ",cp_by=keys", roomy),
                ring = best(problem, 16, rest + ",cp_by=ring"), chosen = best(problem, 16, rest);
   // 32 heads are exchanged for less than gathering their keys takes.
   EXPECT_EQ(chosen.plan.degrees.contextExchange, ContextExchange::Heads);
