@@ -244,8 +244,8 @@ TEST(PlanSearch, WeighsWhatRanksOfASequenceExchange) {
   TransformerSize size{4, 4096, 32, 65536, 4, 32000};
   Problem problem = transformer(size);
   const std::string rest = "dp=2,tp=1,cp=8,pp=1,ep=1,zero=3";
-  Cluster roomy =
-      cluster("dgx-h100"); // gathered keys have scores, of which 80 GB don't hold enough
+  // Gathered keys have scores, of which 80 GB don't hold enough.
+  Cluster roomy = cluster("dgx-h100");
   roomy.device.memoryBytes *= 16;
   SearchResult keys = best(problem, 16, rest + ",cp_by=keys", roomy),
                ring = best(problem, 16, rest + ",cp_by=ring"), chosen = best(problem, 16, rest);
