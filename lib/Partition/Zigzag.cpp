@@ -61,11 +61,17 @@ Value joinAlong(OpBuilder &builder, Location loc, ValueRange parts, int64_t dim)
   return ConcatOp::create(builder, loc, type, parts, dim);
 }
 
-/// `order`: by place, the chunk that goes there.
-static Value reordered(OpBuilder &builder, Location loc, Value value, int64_t dim, int64_t outer,
-                       ArrayRef<int64_t> order) {
+/// The chunks of what these axes divide, in another order; of nothing in zig-zag, the value as it
+/// is. `orderFor` says by place which of the chunks of so many ranks goes there.
+static Value reordered(OpBuilder &builder, Location loc, Value value, int64_t dim,
+                       const AxisList &axes, const NamedMesh &mesh,
+                       function_ref<SmallVector<int64_t>(int64_t ranks)> orderFor) {
+  size_t at = positionIn(axes, mesh);
+  if (at == axes.size())
+    return value;
+  const SmallVector<int64_t> order = orderFor(mesh.mesh.axes[*mesh.zigzag].size);
   auto chunks = static_cast<int64_t>(order.size());
-  int64_t size = shapeOf(value)[dim] / (outer * chunks);
+  int64_t outer = mesh.mesh.size(before(axes, at)), size = shapeOf(value)[dim] / (outer * chunks);
   SmallVector<Value> parts;
   for (int64_t part = 0; part < outer; ++part)
     for (int64_t chunk : order)
@@ -75,26 +81,22 @@ static Value reordered(OpBuilder &builder, Location loc, Value value, int64_t di
 
 Value toZigzag(OpBuilder &builder, Location loc, Value value, int64_t dim, const AxisList &axes,
                const NamedMesh &mesh) {
-  size_t at = positionIn(axes, mesh);
-  if (at == axes.size())
-    return value;
-  int64_t ranks = mesh.mesh.axes[*mesh.zigzag].size;
-  SmallVector<int64_t> order;
-  for (int64_t rank = 0; rank < ranks; ++rank)
-    order.append({rank, 2 * ranks - 1 - rank});
-  return reordered(builder, loc, value, dim, mesh.mesh.size(before(axes, at)), order);
+  return reordered(builder, loc, value, dim, axes, mesh, [](int64_t ranks) {
+    SmallVector<int64_t> order;
+    for (int64_t rank = 0; rank < ranks; ++rank)
+      order.append({rank, 2 * ranks - 1 - rank});
+    return order;
+  });
 }
 
 Value fromZigzag(OpBuilder &builder, Location loc, Value value, int64_t dim, const AxisList &axes,
                  const NamedMesh &mesh) {
-  size_t at = positionIn(axes, mesh);
-  if (at == axes.size())
-    return value;
-  int64_t ranks = mesh.mesh.axes[*mesh.zigzag].size;
-  SmallVector<int64_t> order;
-  for (int64_t chunk = 0; chunk < 2 * ranks; ++chunk)
-    order.push_back(chunk < ranks ? 2 * chunk : 2 * (2 * ranks - 1 - chunk) + 1);
-  return reordered(builder, loc, value, dim, mesh.mesh.size(before(axes, at)), order);
+  return reordered(builder, loc, value, dim, axes, mesh, [](int64_t ranks) {
+    SmallVector<int64_t> order;
+    for (int64_t chunk = 0; chunk < 2 * ranks; ++chunk)
+      order.push_back(chunk < ranks ? 2 * chunk : 2 * (2 * ranks - 1 - chunk) + 1);
+    return order;
+  });
 }
 
 //===----------------------------------------------------------------------===//
