@@ -94,13 +94,15 @@ _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
 _FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe",
              "messages", "parts", "windows", "upsampling", "recurrent")
+# Of upsampling, SGD at this rate diverges.
+_STEADY = tuple(model for model in _FAMILIES if model != "upsampling")
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
 
 RECIPES = (
     Recipe("adamw", _ADAMW, ("gpt2", "gpt2_mask", "llama", "mlp", "resnet_tiny", *_FAMILIES)),
     Recipe("adamw", _ADAMW | {"lr": 1e-4}, ("resnet18",)),  # at 1e-3 rounding alone moves a loss by 3e-4
     Recipe("adam", _ADAMW | {"optimizer": "adam"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
-    Recipe("sgd", _SGD | {"weight-decay": 0.0}, ("gpt2", "llama", "mlp", "resnet_tiny", *_FAMILIES, "t5")),
+    Recipe("sgd", _SGD | {"weight-decay": 0.0}, ("gpt2", "llama", "mlp", "resnet_tiny", *_STEADY, "t5")),
     Recipe("nesterov", _SGD | {"nesterov": True, "weight-decay": 0.01}, ("gpt2", "mlp")),
     Recipe("clip_cosine", _ADAMW | {"clip-grad-norm": 1.0} | _COSINE, ("gpt2",)),
     # A bound that every step's norm exceeds; the grid of plans (test_grid.py) trains with these.
