@@ -35,7 +35,7 @@ inline dnnl::memory::data_type typeOf(rt::fbs::DType dtype) {
   case rt::fbs::DType::F16:
     return Type::f16;
   default:
-    throw dnnl::error(dnnl_unimplemented, "no library product of this element type");
+    throw dnnl::error(dnnl_invalid_arguments, "no library product of this element type");
   }
 }
 

@@ -177,6 +177,22 @@ def test_attention_with_masks_is_that_of_pytorch(trainer, model, devices, plan):
     compare_steps(run, expected, loss=1e-2, norm=1e-1)
 
 
+@pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (2, "pp=2,dp=1,schedule=1f1b,micro_batch=8")])
+def test_a_sample_whose_keys_are_all_hidden(tmp_path, devices, plan):
+    """Each key of it has its share, as on processors, where finite differences are met (Gradients/attention.mlir)."""
+    samples = {name: array[:8].copy() for name, array in load_file(MODELS / "bert.data.safetensors").items()}
+    samples["attention_mask"][3] = 0
+    save_file(samples, tmp_path / "data.safetensors")
+    norms = []
+    for flags in (["--devices", 1], [*CUDA, "--precision", "bf16", "--devices", devices, "--plan", plan]):
+        check_call("dtc", "compile", MODELS / "bert.onnx", "--loss", "cross_entropy", "--global-batch", 8, *flags, "-o",
+                   tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--steps", 1, "--log",
+                   tmp_path / "log.jsonl")
+        norms.append(json.loads((tmp_path / "log.jsonl").read_text().splitlines()[0])["grad_norm"])
+    assert norms[1] == pytest.approx(norms[0], rel=1e-2)
+
+
 def test_a_long_sequence_keeps_no_scores(tmp_path):
     """Those of one layer take 512 MiB."""
     path = tmp_path / "model.onnx"

@@ -1,4 +1,4 @@
-"""The package: how fast it is imported, its stubs, its command line, clusters and estimates."""
+"""The package: how fast it is imported, its types, its command line, clusters and estimates."""
 
 import json
 import subprocess
@@ -31,9 +31,9 @@ def test_the_headers_of_the_c_api_are_c():
 
 
 def test_everything_is_documented_and_typed():
-    stub = (PACKAGE / "dtc" / "_dtc.pyi").read_text()
+    declared = (PACKAGE / "dtc" / "_dtc.pyi").read_text()
     for name in ("class Plan", "class Program", "def command(arguments: Sequence[str]) -> str", "def explain"):
-        assert name in stub, name
+        assert name in declared, name
     assert (PACKAGE / "dtc" / "py.typed").exists()
     for name in dtc.__all__:
         assert getattr(dtc, name).__doc__, name

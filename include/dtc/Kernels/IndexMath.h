@@ -3,14 +3,13 @@
 //
 // A kernel asks for values "at an index", one expression per dimension. Ops that only move elements
 // turn an index of their result into one of their operand; a load turns its index into an offset.
-// Ranges let both meet again. With i in [0, 8) and j in [0, 64), the element (i * 64 + j) of a
-// tensor<8x64> is at [i, j], because
+// Ranges let both meet again. Say that i is in [0, 8) and j in [0, 64). Then the element i * 64 + j
+// of a tensor<8x64> is at [i, j]:
 //
 //   (i * 64 + j) floordiv 64 = i         (i * 64 + j) mod 64 = j
 //
-// and its offset is i * 64 + j again, however many reshapes were in between. What
-// remains of `floordiv` and `mod` in a load's offset says that a loop should be
-// split there.
+// Its offset is i * 64 + j again, however many reshapes were in between. Where `floordiv` or `mod`
+// remains in a load's offset, a loop should be split.
 #pragma once
 
 #include "mlir/IR/AffineExpr.h"

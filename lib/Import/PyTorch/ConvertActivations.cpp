@@ -190,13 +190,19 @@ static LogicalResult convertMish(AtenConverter &node) {
   return failed(self) ? failure() : node.define(mish(node.emit, node.value(*self)));
 }
 
+/// A number that is divided by, 1 where none is given.
+static FailureOr<double> divisor(AtenConverter &node, StringRef name) {
+  auto number = node.number(name, 1);
+  if (succeeded(number) && *number == 0)
+    return node.error() << "has a bad " << name << ": 0";
+  return number;
+}
+
 static LogicalResult convertSoftplus(AtenConverter &node) {
   auto self = node.tensor("self");
-  auto beta = node.number("beta", 1);
+  auto beta = divisor(node, "beta");
   if (failed(self) || failed(beta))
     return failure();
-  if (*beta == 0)
-    return node.error() << "has a bad beta: 0";
   Value x = scaled(node.emit, node.value(*self), *beta);
   auto soft = activation(node, graph::Activation::Softplus, Tensor(x));
   return failed(soft) ? failure() : node.define(scaled(node.emit, node.value(*soft), 1 / *beta));
@@ -205,11 +211,9 @@ static LogicalResult convertSoftplus(AtenConverter &node) {
 /// max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
 static LogicalResult convertCelu(AtenConverter &node) {
   auto self = node.tensor("self");
-  auto alpha = node.number("alpha", 1);
+  auto alpha = divisor(node, "alpha");
   if (failed(self) || failed(alpha))
     return failure();
-  if (*alpha == 0)
-    return node.error() << "has a bad alpha: 0";
   Value x = node.value(*self);
   Value below = elu(node.emit, scaled(node.emit, x, 1 / *alpha), *alpha);
   return node.define(whereAbove(node.emit, x, below));

@@ -13,7 +13,8 @@
 namespace dtc::rt::test {
 
 TemporaryFolder::TemporaryFolder() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "dtc-test-XXXXXX").string();
+  const std::string letters(6, 'X'); // mkdtemp puts others in their place
+  std::string pattern = (std::filesystem::temp_directory_path() / ("dtc-test-" + letters)).string();
   path = ::mkdtemp(pattern.data());
 }
 TemporaryFolder::~TemporaryFolder() {

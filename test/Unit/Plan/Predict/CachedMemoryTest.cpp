@@ -1,7 +1,6 @@
 // What programs with PyTorch's allocator take of a device beyond their tensors.
-#include "Planner.h"
+#include "FoundStages.h"
 #include "Predict/StageAllocations.h"
-#include "Predict/UniformStages.h"
 #include "Transformer.h"
 
 #include "dtc/Plan/Emulate/AllocatorReplay.h"
@@ -316,13 +315,10 @@ TEST(RankRequests, AskForWhatIsTold) {
       Cluster on = cluster("dgx-a100");
       on.software = software;
       on.software.cachingAllocator = true;
-      SearchResult found =
-          best(problem, 4, std::string(spec) + ",recompute=none,micro_batch=1", on);
-      ProblemFacts facts(found.problem);
-      std::vector<Block> blocks = findBlocks(found.problem, facts);
-      UniformStages kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan,
-                         on, 4, nullptr);
-      ASSERT_TRUE(kind.start());
+      const FoundStages of(
+          best(problem, 4, std::string(spec) + ",recompute=none,micro_batch=1", on), on);
+      const SearchResult &found = of.found;
+      const UniformStages &kind = of.stages;
       for (int64_t rank = 0; rank < found.plan.degrees.pp; ++rank) {
         StageCosts::Runs runs = kind.stagesOf(rank);
         MemoryUse use = kind.costs().staticBytes(runs);

@@ -1,6 +1,5 @@
 // What stages hold for the microbatches that are in flight at once.
-#include "Planner.h"
-#include "Predict/UniformStages.h"
+#include "FoundStages.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -10,16 +9,11 @@ namespace {
 TEST(HeldBytes, AMicrobatchAddsItsSlotAndWhatWaitsForTheGradientsOfWeights) {
   Cluster on = cluster("dgx-h100");
   on.software = Software();
-  SearchResult found = best(load("gpt"), 4, "dp=1,tp=1,pp=4,schedule=zb", on);
-  ProblemFacts facts(found.problem);
-  std::vector<Block> blocks = findBlocks(found.problem, facts);
-  UniformStages kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan, on,
-                     4, nullptr);
-  ASSERT_TRUE(kind.start());
-  const StageCosts &costs = kind.costs();
+  FoundStages of(best(load("gpt"), 4, "dp=1,tp=1,pp=4,schedule=zb", on), on);
+  const StageCosts &costs = of.stages.costs();
   ASSERT_TRUE(costs.placesCalls());
   int64_t waiting = 0;
-  for (const StageRun &run : kind.getStages()) {
+  for (const StageRun &run : of.stages.getStages()) {
     EXPECT_EQ(costs.slotBytes(run, false), costs.savedBytes(run));
     waiting += costs.waitingBytes(run);
     EXPECT_EQ(costs.slotBytes(run, true), costs.savedBytes(run) + costs.waitingBytes(run));

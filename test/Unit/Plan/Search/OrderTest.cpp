@@ -1,6 +1,5 @@
 // In which order axes lie on the devices: where that puts ranks, and what it costs.
-#include "Planner.h"
-#include "Predict/UniformStages.h"
+#include "FoundStages.h"
 #include "StageGroups.h"
 
 #include "dtc/Plan/Cost/NetworkModel.h"
@@ -113,12 +112,9 @@ TEST(AxisOrder, StagesSendOverTheirFarthestLink) {
 TEST(AxisOrder, TiedWeightsAreSummedBetweenTheStagesThatHoldThem) {
   Cluster on = twoLevels(2, 100e9, 1e9);
   const Problem problem = load("gpt");
-  SearchResult found = best(problem, 4, "dp=1,tp=1,pp=4,schedule=1f1b", on);
-  ProblemFacts facts(found.problem);
-  std::vector<Block> blocks = findBlocks(found.problem, facts);
-  UniformStages kind({found.problem, facts, blocks, found.problem.numMicrobatches}, found.plan, on,
-                     4, nullptr);
-  ASSERT_TRUE(kind.start());
+  const FoundStages of(best(problem, 4, "dp=1,tp=1,pp=4,schedule=1f1b", on), on);
+  const SearchResult &found = of.found;
+  const UniformStages &kind = of.stages;
   const StageCosts &costs = kind.costs();
   const StageCosts::Runs &stages = kind.getStages();
   const auto placement = placementOf(found.plan.degrees);
