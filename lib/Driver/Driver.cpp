@@ -167,7 +167,10 @@ static Outcome<std::unique_ptr<CommandLine>> parse(const std::vector<std::string
   }
 }
 
+/// A model that can't be opened is a cause before all that the other flags lack.
 static Outcome<Options> resolveOptions(CommandLine &line) {
+  if (auto missing = missingModel(line.raw.options.model))
+    return fail(*missing);
   bool compiling = line.compile->parsed();
   auto options = resolve(compiling ? *line.compile : *line.plan, line.raw, compiling);
   if (!options)
@@ -197,6 +200,8 @@ static ExitCode dispatch(CommandLine &line, const Answer &answer) {
   if (line.calibrateCommand->parsed())
     return calibrate(line.calibrate, answer);
   if (line.estimateCommand->parsed()) {
+    if (auto missing = missingModel(line.estimate.common.options.model))
+      return fail(*missing);
     auto options = resolveEstimate(*line.estimateCommand, line.estimate);
     if (!options)
       return fail(options.error());

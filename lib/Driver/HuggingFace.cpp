@@ -54,6 +54,13 @@ std::optional<std::string> wrongModel(const CLI::App &command, const std::string
   return model.empty() ? std::optional<std::string>("model is required") : std::nullopt;
 }
 
+std::optional<Error> missingModel(const std::string &path) {
+  std::string why;
+  if (path.empty() || io::InputFile::open(path, why))
+    return std::nullopt;
+  return Error{path + ": cannot read the model: " + why, ErrorCategory::InputRefused};
+}
+
 /// A new file, which is removed with its name's last owner, or when a signal ends the process.
 static std::shared_ptr<const std::string> makeTemporary(llvm::StringRef ending) {
   llvm::SmallString<128> path;

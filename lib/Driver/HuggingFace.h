@@ -26,6 +26,9 @@ void declareModel(CLI::App &command, HuggingFaceFlags &flags, Options &options);
 /// A model is a file or --hf's, and flags beside --hf have no other use.
 std::optional<std::string> wrongModel(const CLI::App &command, const std::string &model);
 
+/// What keeps a model's file from being opened, if anything.
+std::optional<plan::Error> missingModel(const std::string &path);
+
 /// The program of a model, a file as long as this object.
 class HuggingFaceModel {
 public:

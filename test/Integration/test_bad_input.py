@@ -92,6 +92,11 @@ def test_loss_is_required(tmp_path):
     refused(call("dtc", "compile", MODELS / "mlp.onnx", "-o", tmp_path / "o"), 2, "--loss")
 
 
+@pytest.mark.parametrize("command", [["compile"], ["compile", "--loss", "what"], ["plan", "--cluster", "none"], ["estimate"]])
+def test_a_missing_model_is_the_first_cause(command):
+    refused(call("dtc", *command, "nofile.onnx"), 3, "nofile.onnx: cannot read the model: cannot open: No such file")
+
+
 def test_weightless_model_needs_weights(tmp_path):
     refused(call("dtc", "compile", MODELS / "gpt2_b1.onnx", *COMPILE, "-o", tmp_path / "o"), 3,
             "--weights")

@@ -247,6 +247,15 @@ def test_values_that_are_read_twice(tmp_path):
     assert outcome.code == 0, outcome.err[-300:]
 
 
+def test_many_inputs(tmp_path):
+    """Their sum is one kernel: what each addition in it reads was counted anew, against all that were known."""
+    names = [f"x{i}" for i in range(5_000)]
+    inputs = [f"input {{ name: '{name}' type {{ tensor_type {{ elem_type: 1 shape {{ dim {{ dim_value: 2 }} }} }} }} }}" for name in names]
+    path = model(tmp_path, *inputs, node("Sum", " ".join(names), "y"))
+    outcome = limited("dtc", *PLAN, path)
+    assert outcome.code == 0, outcome.err[-300:]
+
+
 def test_many_aliases(tmp_path):
     """Names of tied weights: as many as one likes take no longer than reading them."""
     names = [f"m{i}.weight" for i in range(100_000)]

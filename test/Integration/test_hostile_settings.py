@@ -122,6 +122,13 @@ def test_names_in_data(tmp_path, mlp, names):
     assert outcome.error_line().isprintable()
 
 
+def halve(tensor: dict, *changes: dict) -> None:
+    """A tensor's only part becomes two, with 32 elements each."""
+    (part,) = tensor["parts"]
+    assert part["begin"] == 0 and part["end"] == 64 and tensor["view"] == [64]
+    tensor["parts"] = [part | change for change in changes]
+
+
 @pytest.mark.parametrize("change, words", [
     (lambda content: content["files"].extend(content["files"] * 1000), "has a file twice: rank-0.safetensors"),
     (lambda content: content["files"][0].update(name="../other/rank-0.safetensors"), "has a file outside of its folder"),
@@ -134,6 +141,10 @@ def test_names_in_data(tmp_path, mlp, names):
     (lambda content: content["files"][0].update(size=(1 << 64) - 1), "damaged, its size was 18446744073709551615"),
     (lambda content: content["tensors"][0].update(view=[1 << 62, 1 << 62]), "has an impossible type or shape"),
     (lambda content: content["tensors"][0]["parts"][0].update(at=(1 << 64) - 1), "has a part that reaches beyond"),
+    (lambda content: halve(content["tensors"][0], {"end": 32}, {"end": 32}), "fc1.bias: has parts that overlap"),
+    (lambda content: halve(content["tensors"][0], {"shape": [32], "end": 32}, {"offset": [1], "shape": [32], "end": 32}),
+     "fc1.bias: has parts that overlap"),
+    (lambda content: halve(content["tensors"][0], {"end": 32}, {"begin": 32}), "has two parts in the same bytes of a file"),
 ])
 def test_checkpoints_whose_hash_fits(tmp_path, mlp, change, words):
     """Each file is read as often as it is named."""

@@ -38,7 +38,7 @@ private:
   const Problem &problem;
   const ProblemFacts &facts;
   std::vector<bool> stored;
-  /// By value that isn't stored: the stored ones that it is computed from.
+  /// By value that isn't stored: the largest two of the stored ones that it is computed from.
   std::vector<std::vector<ValueId>> leaves;
   // Through views:
   std::vector<bool> read; ///< by an op that fuses nothing
@@ -66,9 +66,14 @@ void Materialization::findUses() {
   }
 }
 
-/// Stored values of a size that counts beside the value's own.
+/// Stored values of a size that counts beside the value's own. Whether there are two is all that is
+/// asked, of what is computed from the value, too. So the smaller ones of a long sum are left out.
 std::vector<ValueId> Materialization::leavesOf(ValueId value) const {
   constexpr int64_t negligible = 8;
+  constexpr size_t most = 2;
+  auto isLarger = [&](ValueId a, ValueId b) {
+    return problem.values[a].elements() > problem.values[b].elements();
+  };
   std::vector<ValueId> result;
   for (const ValueId operand : problem.ops[facts.producer[value]].operands) {
     std::span<const ValueId> from = leaves[operand];
@@ -76,8 +81,10 @@ std::vector<ValueId> Materialization::leavesOf(ValueId value) const {
       from = {&operand, 1};
     for (ValueId leaf : from)
       if (problem.values[leaf].elements() * negligible > problem.values[value].elements() &&
-          std::find(result.begin(), result.end(), leaf) == result.end())
-        result.push_back(leaf);
+          std::find(result.begin(), result.end(), leaf) == result.end()) {
+        result.insert(std::upper_bound(result.begin(), result.end(), leaf, isLarger), leaf);
+        result.resize(std::min(result.size(), most));
+      }
   }
   return result;
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 namespace dtc::plan {
 
@@ -237,6 +238,12 @@ bool RankExecution::writesInPlace(const Op &op) const {
 /// The second one says that a buffer is shared. All of them would double with each op of a chain
 /// that reads its last value twice.
 static std::vector<int> atMostTwice(const std::vector<int> &buffers) {
+  std::vector<int> sorted = buffers;
+  std::sort(sorted.begin(), sorted.end());
+  auto isThird = [&](size_t i) { return sorted[i] == sorted[i - 2]; };
+  if (std::ranges::none_of(std::views::iota(size_t(2), std::max(size_t(2), sorted.size())),
+                           isThird))
+    return buffers;
   std::map<int, int> times;
   std::vector<int> kept;
   for (int buffer : buffers)
@@ -244,6 +251,10 @@ static std::vector<int> atMostTwice(const std::vector<int> &buffers) {
       kept.push_back(buffer);
   return kept;
 }
+
+/// What a chain of sums reads is counted at each of them. A value that is computed from more
+/// buffers is taken for stored, as the work would be the square of the chain's length.
+static constexpr std::ptrdiff_t kMostFused = 512;
 
 void RankExecution::runOp(OpId id) {
   const Op &op = problem.ops[id];
@@ -264,7 +275,8 @@ void RankExecution::runOp(OpId id) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     ValueId value = op.results[i];
     TensorSharding sharding = sharding::resultSharding(op.rule, choice, i);
-    bool alias = op.kind == OpKind::View || !work.exists(value);
+    bool alias =
+        op.kind == OpKind::View || (!work.exists(value) && std::ssize(run.reads) <= kMostFused);
     if (!alias)
       run.writes.push_back(addBuffer(localBytes(problem.values[value], sharding, plan.mesh)));
     // A fused value is its operands until the kernel that ends the chain.

@@ -66,6 +66,48 @@ bool fits(const StoredPart &stored, const StoredTensor &tensor, const Checkpoint
   return bytes && stored.at <= size && static_cast<uint64_t>(*bytes) <= size - stored.at;
 }
 
+/// By the box, then by what of it is stored.
+bool isBefore(const StoredPart &one, const StoredPart &other) {
+  const Shard &a = one.part.shard, &b = other.part.shard;
+  for (size_t dim = 0; dim < a.shape.size(); ++dim)
+    if (auto order =
+            std::tie(a.offset[dim], a.shape[dim]) <=> std::tie(b.offset[dim], b.shape[dim]);
+        order != 0)
+      return order < 0;
+  return one.part.begin < other.part.begin;
+}
+
+/// Whether a part holds elements of the one before it. Boxes are of one grid, as shardings make
+/// them, so that neighbours tell of all.
+bool haveCommonElements(const StoredPart &one, const StoredPart &next) {
+  const Shard &a = one.part.shard, &b = next.part.shard;
+  for (size_t dim = 0; dim < a.shape.size(); ++dim)
+    if (a.offset[dim] != b.offset[dim] || a.shape[dim] != b.shape[dim])
+      return a.offset[dim] + a.shape[dim] > b.offset[dim];
+  return one.part.end > next.part.begin;
+}
+
+/// Whether an element is stored twice. As many others would have no value then.
+bool overlap(std::vector<StoredPart> parts) {
+  std::erase_if(parts,
+                [](const StoredPart &stored) { return stored.part.begin == stored.part.end; });
+  std::ranges::sort(parts, isBefore);
+  return std::ranges::adjacent_find(parts, haveCommonElements) != parts.end();
+}
+
+/// Whether two parts are the same bytes of a file.
+bool shareBytes(const std::vector<StoredTensor> &tensors) {
+  std::vector<std::tuple<size_t, uint64_t, uint64_t>> ranges; // file, first byte, the one behind
+  for (const StoredTensor &tensor : tensors)
+    for (const StoredPart &stored : tensor.parts)
+      if (int64_t bytes = (stored.part.end - stored.part.begin) * sizeOf(tensor.dtype); bytes > 0)
+        ranges.emplace_back(stored.file, stored.at, stored.at + static_cast<uint64_t>(bytes));
+  std::ranges::sort(ranges);
+  return std::ranges::adjacent_find(ranges, [](const auto &one, const auto &next) {
+           return std::get<0>(one) == std::get<0>(next) && std::get<2>(one) > std::get<1>(next);
+         }) != ranges.end();
+}
+
 StoredPart partOf(const ordered_json &json) {
   StoredPart stored;
   stored.file = valueOf<size_t>(json, "file");
@@ -100,6 +142,8 @@ Result<StoredTensor> tensorOf(const ordered_json &json, const CheckpointInfo &in
   }
   if (!stored || *stored != *seen)
     return refused(tensor.text() + ": has parts of other than all elements");
+  if (overlap(tensor.parts))
+    return refused(tensor.text() + ": has parts that overlap");
   return tensor;
 }
 
@@ -126,6 +170,8 @@ Result<CheckpointInfo> contentOf(const ordered_json &json) {
       return tensor.status();
     info.tensors.push_back(std::move(*tensor));
   }
+  if (shareBytes(info.tensors))
+    return refused("has two parts in the same bytes of a file");
   return info;
 }
 
