@@ -200,3 +200,10 @@ def test_no_file_is_too_long():
         if path.suffix in suffixes and (length := path.read_text().count("\n")) > 1000
     }
     assert not long, long
+
+
+def test_the_fuzzed_library_has_all_flags():
+    """The fuzzer of flags links it alone; programs that the tests build link the whole driver beside it."""
+    folder = ROOT / "lib/Driver"
+    listed = (folder / "CMakeLists.txt").read_text().split("dtc_add_library(dtcFlags")[1].split(")")[0].split()
+    assert [path.name for path in sorted(folder.glob("*Flags.cpp")) if path.name not in listed] == []
