@@ -116,12 +116,6 @@ enum CUevent_flags : unsigned {
   CU_EVENT_BLOCKING_SYNC = 1,
   CU_EVENT_DISABLE_TIMING = 2,
 };
-enum CUstreamWaitValue_flags : unsigned {
-  CU_STREAM_WAIT_VALUE_GEQ = 0,
-  CU_STREAM_WAIT_VALUE_EQ = 1,
-  CU_STREAM_WAIT_VALUE_AND = 2,
-};
-enum CUstreamWriteValue_flags : unsigned { CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 enum CUevent_wait_flags : unsigned { CU_EVENT_WAIT_DEFAULT = 0 };
 enum CUstreamCaptureMode : unsigned {
   CU_STREAM_CAPTURE_MODE_GLOBAL = 0,

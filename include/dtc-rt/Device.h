@@ -106,6 +106,10 @@ public:
   virtual Result<std::unique_ptr<Operation>> prepare(Queue &queue, const OperationSpec &spec,
                                                      const std::string &name) = 0;
 
+  /// Called once on all ranks of the world, when each has prepared all of its operations and issued
+  /// none. The ranks may meet here, to make communicators or to choose the same algorithms.
+  virtual Status finishPreparing() { return Status::ok(); }
+
   /// What `issue` issues, as one operation without addresses that does all of it whenever it is
   /// issued. It must begin and end on `queue`: other queues wait for it first, and it for them in
   /// the end. Nothing is done meanwhile. Null where the device can't.
@@ -123,6 +127,7 @@ struct DeviceOptions {
   std::vector<int> cpus; ///< that the rank is kept on; empty: any
   /// The number of the rank's process on this machine; nothing where ranks are threads of one.
   std::optional<int> localProcess = std::nullopt;
+  bool autotunes = false;         ///< times algorithms of libraries, and keeps which is the fastest
   RankProfile *profile = nullptr; ///< where the device notes what it does; outlives it
 };
 

@@ -32,6 +32,7 @@ struct RunOptions {
   std::optional<int64_t> checkpointKeep;  ///< the newest so many; all where not given
   bool resume = false;
   double timeoutSeconds = 1800;
+  bool autotunes = false;       ///< times the algorithms of products
   bool processes = false;       ///< `--processes`, which the caller sees to
   std::optional<Launch> launch; ///< where this process is one rank
 };

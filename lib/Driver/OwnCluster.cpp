@@ -3,12 +3,12 @@
 #include "WriteText.h"
 #include "dtc/Driver/Diagnostics.h"
 
+#include "dtc-io/UserCache.h"
 #include "dtc-rt/MappedFile.h"
 
 #include "llvm/TargetParser/Host.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <thread>
 
@@ -16,23 +16,12 @@ namespace dtc::driver {
 
 namespace fs = std::filesystem;
 
-static std::string variable(const char *name) {
-  const char *value = std::getenv(name);
-  return value ? value : "";
-}
-
 /// Empty where nothing is to be kept, or there is no place for it.
 static std::string measuredFile() {
-  if (std::string asked = variable("DTC_CALIBRATION"); !asked.empty())
-    return asked == "off" ? "" : asked;
-  fs::path cache = variable("XDG_CACHE_HOME");
-  if (cache.empty() && !variable("HOME").empty())
-    cache = fs::path(variable("HOME")) / ".cache";
-  if (!cache.is_absolute())
-    return "";
   int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  return cache / "dtc" /
-         ("cpu-" + llvm::sys::getHostCPUName().str() + "-" + std::to_string(cores) + ".yaml");
+  return io::inUserCache("cpu-" + llvm::sys::getHostCPUName().str() + "-" + std::to_string(cores) +
+                             ".yaml",
+                         "DTC_CALIBRATION");
 }
 
 static Outcome<plan::Cluster> load(const std::string &nameOrFile) {

@@ -106,6 +106,9 @@ void addOptions(CLI::App &app, RunOptions &options) {
   app.add_option("--profile", options.profile,
                  "write when each rank carried out each instruction, as a trace for Perfetto")
       ->type_name("FILE.json");
+  app.add_flag("--autotune", options.autotunes,
+               "time cuBLASLt's algorithms for each product before the first step, once for each "
+               "type of GPU, and take the fastest");
   app.add_flag("--processes", options.processes,
                "start the ranks as processes of this machine (default: as threads)");
   app.add_option("--timeout", options.timeoutSeconds,

@@ -28,6 +28,8 @@ Result<Executor> Executor::create(const RankContext &context) {
       list.push_back(std::move(*made));
     }
   }
+  if (Status status = context.device.finishPreparing(); !status.isOk())
+    return status;
   return executor;
 }
 

@@ -47,6 +47,11 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
                                  ": has more ranks than one machine can run "
                                  "(compile with fewer --devices): " +
                                  std::to_string(manifest.worldSize)};
+  if (options.autotunes && !manifest.isForGpu())
+    return {ExitCode::Usage, options.artifact +
+                                 ": --autotune chooses algorithms of GPUs, and this "
+                                 "artifact was compiled for: " +
+                                 manifest.target};
   bool inference = manifest.loss == "none";
   if (inference && options.hasData && options.outputs.empty())
     return {ExitCode::Usage, "the artifact computes outputs alone (--loss none); give --outputs"};

@@ -166,6 +166,7 @@ Result<std::unique_ptr<Device>> RankWorker::createDevice() {
   DeviceOptions options{static_cast<int>(session.manifest().threadsPerRank), cpus};
   if (session.options.launch)
     options.localProcess = session.options.launch->localRank;
+  options.autotunes = session.options.autotunes;
   if (!session.options.profile.empty())
     options.profile = &profile.emplace();
   return session.platform->createDevice(communicator, options);

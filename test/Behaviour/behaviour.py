@@ -42,7 +42,7 @@ BIN = ROOT / "build" / "bin"
 
 #: The tests that compile and run, the slow ones first.
 RUNS = ["test_training", "test_memory", "test_families", "test_main_job", "test_weights", "test_own_loss", "test_indices",
-        "test_selection", "test_resize", "test_precision", "test_pipelines", "test_cuda", "test_cuda_models", "test_zero", "test_recomputation", "test_orders",
+        "test_selection", "test_resize", "test_precision", "test_pipelines", "test_cuda", "test_cuda_models", "test_autotune", "test_zero", "test_recomputation", "test_orders",
         "test_pytorch", "test_context_parallel", "test_dropout", "test_grid", "test_overlap", "test_torchscript",
         "test_adapters", "test_losses", "test_step_vector", "test_loss_scaling", "test_bf16_true", "test_offload", "test_free_choice",
         "test_batch_norm", "test_forward_pipelines", "test_capacity",

@@ -8,6 +8,8 @@ namespace dtc::rt::cuda {
 
 using MadeOperation = Result<std::unique_ptr<Operation>>;
 
+class ProductTuner;
+
 /// A library for one GPU, made when an operation first needs it.
 template <typename Library> class LibraryContext {
 public:
@@ -51,7 +53,9 @@ inline Address alignWorkspace(Address scratch) {
 }
 
 MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, const KernelModule &kernels);
-MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products);
+/// `tuner` chooses the algorithm; where it is null, cuBLASLt's heuristic does.
+MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products,
+                         ProductTuner *tuner);
 MadeOperation makeConv(CudaQueue &queue, const ConvSpec &spec, Networks &networks);
 MadeOperation makeAttention(CudaQueue &queue, const AttentionSpec &spec, Networks &networks);
 MadeOperation makeCollective(CudaQueue &queue, const CollectiveSpec &spec, int rank,

@@ -2,8 +2,11 @@
 
 #include "OperationTimer.h"
 #include "ProcessLedger.h"
+#include "RankMeeting.h"
 #include "SharedGpu.h"
 #include "Staging.h"
+
+#include "dtc-io/UserCache.h"
 
 #include <cstdlib>
 
@@ -15,11 +18,14 @@ class CudaDevice : public Device {
 public:
   CudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<KernelModule> kernels,
              Communicator &communicator, std::shared_ptr<LedgerBook> ledgers, Libraries &libraries,
-             RankProfile *profile)
-      : gpu(std::move(gpu)), kernels(std::move(kernels)), rank(communicator.rank()),
+             RankProfile *profile, AlgorithmCache *algorithms)
+      : gpu(std::move(gpu)), kernels(std::move(kernels)), communicator(communicator),
         ledgers(std::move(ledgers)), progress(communicator, *this->ledgers, libraries.nccl),
         products(libraries.cublasLt), networks(libraries.cudnn), staging(*this->gpu, progress),
-        profile(profile) {}
+        profile(profile) {
+    if (algorithms)
+      tuner.emplace(*this->gpu, progress, products, *algorithms);
+  }
 
   ~CudaDevice() override { gpu->makeCurrent(); }
 
@@ -91,6 +97,10 @@ public:
     return made && own.issuer ? issuedInTurn(own, std::move(*made)) : std::move(made);
   }
 
+  Status finishPreparing() override {
+    return meetRanks(communicator, progress, tuner ? &*tuner : nullptr);
+  }
+
   Status status() const override { return progress.status(); }
 
 private:
@@ -98,7 +108,7 @@ private:
     return makeLaunch(queue, spec, *kernels);
   }
   MadeOperation make(CudaQueue &queue, const MatmulSpec &spec, const std::string &) {
-    return makeMatmul(queue, spec, products);
+    return makeMatmul(queue, spec, products, tuner ? &*tuner : nullptr);
   }
   MadeOperation make(CudaQueue &queue, const ConvSpec &spec, const std::string &) {
     return makeConv(queue, spec, networks);
@@ -107,10 +117,10 @@ private:
     return makeAttention(queue, spec, networks);
   }
   MadeOperation make(CudaQueue &queue, const CollectiveSpec &spec, const std::string &name) {
-    return makeCollective(queue, spec, rank, name);
+    return makeCollective(queue, spec, communicator.rank(), name);
   }
   MadeOperation make(CudaQueue &queue, const MessageSpec &spec, const std::string &name) {
-    return makeMessage(queue, spec, rank, name);
+    return makeMessage(queue, spec, communicator.rank(), name);
   }
   MadeOperation make(CudaQueue &queue, const CopySpec &spec, const std::string &) {
     return makeCopy(queue, spec);
@@ -124,11 +134,12 @@ private:
 
   std::unique_ptr<Gpu> gpu; ///< destroyed last: the others use it
   std::unique_ptr<KernelModule> kernels;
-  int rank;
+  Communicator &communicator;
   std::shared_ptr<LedgerBook> ledgers;
   RankProgress progress;
   Products products;
   Networks networks;
+  std::optional<ProductTuner> tuner; ///< where it is asked for
   Staging staging;
   RankProfile *profile;                                      ///< null: nothing is noted
   std::map<CudaQueue *, std::unique_ptr<QueueTimer>> timers; ///< where it is noted
@@ -161,6 +172,8 @@ public:
                               : gpuOfThread(communicator);
     if (!ordinal)
       return ordinal.status();
+    if (isShared && options.autotunes)
+      return Status(ExitCode::Usage, "--autotune needs a GPU for each rank (DTC_SHARE_GPU)");
     Result<const Driver *> driver = libraries.driver.get();
     if (isShared)
       libraries.nccl.provide([&] { return sharedGpuCalls(**driver); });
@@ -173,9 +186,9 @@ public:
     std::shared_ptr<LedgerBook> ledgers = book;
     if (options.localProcess)
       ledgers = std::make_shared<ProcessLedgerBook>(communicator);
-    return std::unique_ptr<Device>(
-        std::make_unique<CudaDevice>(std::move(*gpu), std::move(*kernels), communicator,
-                                     std::move(ledgers), libraries, options.profile));
+    return std::unique_ptr<Device>(std::make_unique<CudaDevice>(
+        std::move(*gpu), std::move(*kernels), communicator, std::move(ledgers), libraries,
+        options.profile, options.autotunes ? &algorithms : nullptr));
   }
 
 private:
@@ -211,6 +224,7 @@ private:
   const bool isShared = sharesGpu();
   std::vector<CodeFile> code;
   Libraries libraries;
+  AlgorithmCache algorithms{io::inUserCache("cublaslt", "DTC_CUBLASLT_CACHE")};
   std::shared_ptr<LedgerBook> book = std::make_shared<LedgerBook>(); ///< of ranks that are threads
 };
 

@@ -65,12 +65,16 @@ Status Gpu::readProperties(int ordinal) {
   char text[256] = "";
   DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuDeviceGetName, text, sizeof(text) - 1, device));
   title = "GPU " + std::to_string(ordinal) + " (" + text + ")";
-  int major = 0, minor = 0;
+  int major = 0, minor = 0, multiprocessors = 0;
   DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuDeviceGetAttribute, &major,
                              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
   DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuDeviceGetAttribute, &minor,
                              CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
+  DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuDeviceGetAttribute, &multiprocessors,
+                             CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
   arch = "sm_" + std::to_string(major) + std::to_string(minor);
+  kind =
+      std::string(text) + ", " + arch + ", " + std::to_string(multiprocessors) + " multiprocessors";
   return Status::ok();
 }
 

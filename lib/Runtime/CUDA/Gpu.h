@@ -25,6 +25,8 @@ public:
 
   /// "GPU 1 (NVIDIA H100 80GB HBM3)"
   const std::string &name() const { return title; }
+  /// "NVIDIA H100 80GB HBM3, sm_90, 132 multiprocessors"
+  const std::string &type() const { return kind; }
   /// "sm_90"
   const std::string &architecture() const { return arch; }
   /// Before calls on another thread than the rank's.
@@ -46,7 +48,7 @@ private:
 
   CUdevice device;
   CUcontext context = nullptr;
-  std::string title, arch;
+  std::string title, kind, arch;
   std::map<Address, uint64_t> hostRanges; ///< bytes by start
 };
 

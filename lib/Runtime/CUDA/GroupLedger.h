@@ -44,6 +44,8 @@ public:
   const std::vector<int> &ranks() const { return members; }
   /// The same id for all; a rank that has asked for it takes part.
   virtual Result<ncclUniqueId> join(int position, const Nccl &nccl);
+  /// The rank takes part in a communicator that needs no id.
+  virtual void takePart(int position);
   /// Writes a rank's next call down. An error where another rank's is a different one.
   virtual Status enter(int position, std::shared_ptr<const ExchangeCall> call);
   /// How often other ranks have joined or called.

@@ -108,6 +108,7 @@ Result<Nccl> Nccl::load() {
   Nccl table;
   SymbolBinder symbols(*library);
 #define DTC_CUDA_FUNCTION(result, name, ...) symbols.bind(table.name, #name);
+#define DTC_CUDA_OPTIONAL_FUNCTION(result, name, ...) symbols.bindIfThere(table.name, #name);
 #include "dtc-cuda/NcclFunctions.def"
   DTC_CUDA_TRY(symbols.status());
   return table;

@@ -1,6 +1,7 @@
 // Products by cuBLASLt.
 #include "CudaOperations.h"
 #include "MatmulPlan.h"
+#include "ProductTuner.h"
 
 #include <optional>
 
@@ -42,8 +43,8 @@ private:
 class MatmulOperation : public Operation {
 public:
   MatmulOperation(CudaQueue &queue, Products &products, const MatmulSpec &spec, MatmulPlan given)
-      : queue(queue), lt(products.calls()), cublas(products.handle()), plan(std::move(given)),
-        workspaceBytes(workspaceIn(spec.scratchBytes)),
+      : queue(queue), spec(spec), lt(products.calls()), cublas(products.handle()),
+        plan(std::move(given)), workspaceBytes(workspaceIn(spec.scratchBytes)),
         isDouble(spec.call.c.dtype == fbs::DType::F64), desc(lt.cublasLtMatmulDescDestroy),
         first(lt.cublasLtMatrixLayoutDestroy), second(lt.cublasLtMatrixLayoutDestroy),
         result(lt.cublasLtMatrixLayoutDestroy) {
@@ -62,13 +63,17 @@ public:
     scratch = next;
   }
 
-  Status prepare(const MatmulCall &call);
+  Status prepare(ProductTuner *tuner);
   Status issue(std::span<const Address> addresses) override;
 
 private:
   /// The algorithm for operands that begin at multiples of kWide bytes, or of an element.
   static constexpr uint32_t kWide = 16;
-  Status choose(bool isWide);
+  Status choose(bool isWide, ProductTuner *tuner);
+  /// The best few of the heuristic.
+  Result<std::vector<cublasLtMatmulAlgo_t>> ask(bool isWide, int most);
+  /// All that the heuristic sees of the product.
+  std::string nameOf(bool isWide) const;
   Status describe(Owned<cublasLtMatrixLayout_t> &layout, const MatrixPlan &matrix,
                   cudaDataType_t type) const;
   Status setTransposed(cublasLtMatmulDescAttributes_t which, const MatrixPlan &matrix) const;
@@ -86,6 +91,7 @@ private:
   };
 
   CudaQueue &queue;
+  MatmulSpec spec;
   const CublasLt &lt;
   cublasLtHandle_t cublas;
   MatmulPlan plan;
@@ -98,7 +104,7 @@ private:
   size_t scratch = 3; ///< which address is the workspace's
   Owned<cublasLtMatmulDesc_t> desc;
   Owned<cublasLtMatrixLayout_t> first, second, result;
-  std::optional<cublasLtMatmulAlgo_t> algorithms[2]; ///< by whether operands are wide
+  std::shared_ptr<ProductChoice> choices[2]; ///< by whether operands are wide
 };
 
 Status MatmulOperation::describe(Owned<cublasLtMatrixLayout_t> &layout, const MatrixPlan &matrix,
@@ -155,7 +161,8 @@ Status MatmulOperation::setEpilogue(const MatmulCall &call) const {
   return set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
 }
 
-Status MatmulOperation::prepare(const MatmulCall &call) {
+Status MatmulOperation::prepare(ProductTuner *tuner) {
+  const MatmulCall &call = spec.call;
   auto operands = typeOf(call.a.dtype), results = typeOf(call.c.dtype);
   bool fits = operands && results && call.a.dtype == call.b.dtype &&
               (operands == results || (results == CUDA_R_32F && *operands != CUDA_R_64F));
@@ -171,10 +178,38 @@ Status MatmulOperation::prepare(const MatmulCall &call) {
   DTC_CUDA_TRY(describe(second, plan.second, *operands));
   DTC_CUDA_TRY(describe(result, plan.result, *results));
   DTC_CUDA_TRY(setEpilogue(call));
-  return choose(/*isWide=*/offsetBits % kWide == 0);
+  return choose(/*isWide=*/offsetBits % kWide == 0, tuner);
 }
 
-Status MatmulOperation::choose(bool isWide) {
+std::string MatmulOperation::nameOf(bool isWide) const {
+  const MatmulCall &call = spec.call;
+  std::string text = std::string(rt::nameOf(static_cast<DType>(call.a.dtype))) + " -> " +
+                     rt::nameOf(static_cast<DType>(call.c.dtype));
+  for (const MatrixPlan *matrix : {&plan.first, &plan.second, &plan.result})
+    text += ", " + std::to_string(matrix->rows) + "x" + std::to_string(matrix->cols) + " of " +
+            std::to_string(matrix->ld) + " + " + std::to_string(matrix->batchStride) +
+            (matrix->isTransposed ? " transposed" : "");
+  return text + ", " + std::to_string(plan.batchCount) + " batches, epilogue " +
+         std::to_string(epilogueOf(call)) + ", aligned to " +
+         std::to_string(isWide ? kWide : elementBytes[2]) + ", workspace " +
+         std::to_string(workspaceBytes);
+}
+
+Status MatmulOperation::choose(bool isWide, ProductTuner *tuner) {
+  const std::string name = tuner ? nameOf(isWide) : "";
+  choices[isWide] = tuner ? tuner->find(name) : nullptr;
+  if (choices[isWide])
+    return Status::ok();
+  auto offered = ask(isWide, tuner ? ProductTuner::kMostAlgorithms : 1);
+  if (!offered)
+    return offered.status();
+  choices[isWide] = std::make_shared<ProductChoice>(ProductChoice{std::move(*offered)});
+  if (tuner)
+    tuner->add(name, spec, choices[isWide]);
+  return Status::ok();
+}
+
+Result<std::vector<cublasLtMatmulAlgo_t>> MatmulOperation::ask(bool isWide, int most) {
   Owned<cublasLtMatmulPreference_t> preference(lt.cublasLtMatmulPreferenceDestroy);
   DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceCreate, &preference.handle));
   DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference.handle,
@@ -191,19 +226,24 @@ Status MatmulOperation::choose(bool isWide) {
   // The heuristic asks the epilogue's pointers how they are aligned, and for nothing else.
   for (const Pointer &pointer : pointers)
     DTC_CUDA_TRY(set(pointer.attribute, isWide ? uint64_t(kWide) : uint64_t(elementBytes[2])));
-  cublasLtMatmulHeuristicResult_t found = {};
+  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
   int count = 0;
   cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(
       cublas, desc.handle, first.handle, second.handle, result.handle, result.handle,
-      preference.handle, 1, &found, &count);
+      preference.handle, most, found.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
-    return {ExitCode::NoFit, "cuBLASLt has no such product for " + queue.gpu.name() +
-                                 (!hasEpilogue ? ""
-                                               : " with its epilogue; compile the model "
-                                                 "with DTC_CUBLASLT_EPILOGUES=0")};
+    return Status(ExitCode::NoFit, "cuBLASLt has no such product for " + queue.gpu.name() +
+                                       (!hasEpilogue ? ""
+                                                     : " with its epilogue; compile the model "
+                                                       "with DTC_CUBLASLT_EPILOGUES=0"));
   DTC_CUDA_TRY(lt.check(status, "cublasLtMatmulAlgoGetHeuristic"));
-  algorithms[isWide] = found.algo;
-  return Status::ok();
+  std::vector<cublasLtMatmulAlgo_t> algorithms;
+  for (const cublasLtMatmulHeuristicResult_t &result : std::span(found).first(size_t(count)))
+    if (result.state == CUBLAS_STATUS_SUCCESS)
+      algorithms.push_back(result.algo);
+  DTC_CUDA_TRY(lt.check(algorithms.empty() ? found[0].state : CUBLAS_STATUS_SUCCESS,
+                        "cublasLtMatmulAlgoGetHeuristic"));
+  return algorithms;
 }
 
 Status MatmulOperation::issue(std::span<const Address> addresses) {
@@ -211,9 +251,10 @@ Status MatmulOperation::issue(std::span<const Address> addresses) {
   for (Address address : addresses.first(scratch))
     bits |= pointerOf(address);
   bool isWide = bits % kWide == 0;
-  if (!algorithms[isWide])
-    if (Status status = choose(isWide); !status.isOk())
+  if (!choices[isWide])
+    if (Status status = choose(isWide, /*tuner=*/nullptr); !status.isOk())
       return queue.note(std::move(status));
+  const cublasLtMatmulAlgo_t &algorithm = choices[isWide]->algorithms[choices[isWide]->chosen];
   const double doubles[] = {1, 0};
   const float floats[] = {1, 0};
   const void *alpha = isDouble ? static_cast<const void *>(&doubles[0]) : &floats[0];
@@ -227,10 +268,10 @@ Status MatmulOperation::issue(std::span<const Address> addresses) {
     const char *a = addresses[0] + call[0] * elementBytes[0];
     const char *b = addresses[1] + call[1] * elementBytes[1];
     char *c = addresses[2] + call[2] * elementBytes[2];
-    Status status = DTC_CUDA_CALL(lt, cublasLtMatmul, cublas, desc.handle, alpha,
-                                  plan.isSwapped ? b : a, first.handle, plan.isSwapped ? a : b,
-                                  second.handle, beta, c, result.handle, c, result.handle,
-                                  &*algorithms[isWide], workspace, workspaceBytes, queue.stream);
+    Status status =
+        DTC_CUDA_CALL(lt, cublasLtMatmul, cublas, desc.handle, alpha, plan.isSwapped ? b : a,
+                      first.handle, plan.isSwapped ? a : b, second.handle, beta, c, result.handle,
+                      c, result.handle, &algorithm, workspace, workspaceBytes, queue.stream);
     if (!status.isOk())
       return queue.note(std::move(status));
   }
@@ -239,13 +280,14 @@ Status MatmulOperation::issue(std::span<const Address> addresses) {
 
 } // namespace
 
-MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products) {
+MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products,
+                         ProductTuner *tuner) {
   Result<MatmulPlan> plan = planMatmul(spec.call);
   if (!plan)
     return plan.status();
   DTC_CUDA_TRY(products.open());
   auto operation = std::make_unique<MatmulOperation>(queue, products, spec, std::move(*plan));
-  DTC_CUDA_TRY(operation->prepare(spec.call));
+  DTC_CUDA_TRY(operation->prepare(tuner));
   return std::unique_ptr<Operation>(std::move(operation));
 }
 

@@ -1,6 +1,7 @@
 #include "NcclGroup.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace dtc::rt::cuda {
@@ -14,12 +15,80 @@ Result<NcclGroup *> RankProgress::group(const GroupKey &key, const ExchangeCall 
   Result<const Nccl *> nccl = library.get();
   if (!nccl)
     return nccl.status();
+  return &addGroup(**nccl, key, call.kind + " at " + call.name);
+}
+
+NcclGroup &RankProgress::addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall) {
   auto position = std::ranges::find(key.ranks, communicator.rank()) - key.ranks.begin();
-  auto made = std::make_unique<NcclGroup>(*this, **nccl, book.find(key), static_cast<int>(position),
-                                          call.kind + " at " + call.name);
-  if (Status status = made->begin(); !status.isOk())
-    return status;
-  return groups.emplace(key, std::move(made)).first->second.get();
+  auto made = std::make_unique<NcclGroup>(*this, nccl, book.find(key), static_cast<int>(position),
+                                          std::move(firstCall));
+  return *groups.emplace(key, std::move(made)).first->second;
+}
+
+std::vector<GroupKey> RankProgress::groupKeys() const {
+  std::vector<GroupKey> keys;
+  for (const auto &[key, group] : groups)
+    keys.push_back(key);
+  return keys;
+}
+
+Status RankProgress::beginGroups(const std::vector<std::vector<GroupKey>> &groupsOfRanks) {
+  if (groups.empty())
+    return Status::ok();
+  Result<const Nccl *> nccl = library.get();
+  if (!nccl)
+    return nccl.status();
+  if (canSplit(**nccl))
+    if (GroupSplits splits = planSplits(groupsOfRanks);
+        std::ranges::count(splits.parent, communicator.rank()))
+      if (Status status = split(**nccl, splits); !status.isOk())
+        return status;
+  for (auto &[key, group] : groups) {
+    SharedTurn turn;
+    if (Status status = group->begin(); !status.isOk())
+      return status;
+  }
+  return Status::ok();
+}
+
+bool RankProgress::canSplit(const Nccl &nccl) const {
+  constexpr int kFirstWithSplits = 21801;
+  int version = 0;
+  if (!nccl.ncclGetVersion) // what takes NCCL's place where ranks share a GPU
+    return false;
+  if (nccl.ncclGetVersion(&version) == ncclSuccess && version >= kFirstWithSplits &&
+      nccl.ncclCommSplit)
+    return true;
+  if (communicator.rank() == 0)
+    std::fprintf(stderr,
+                 "dtc-run: note: NCCL %d can't split communicators (21801 and newer can), so each "
+                 "group's is made anew\n",
+                 version);
+  return false;
+}
+
+/// A parent that is none of the groups is only there to be split.
+Status RankProgress::split(const Nccl &nccl, const GroupSplits &splits) {
+  const GroupKey parentKey = splits.whole.value_or(GroupKey{"all groups", splits.parent});
+  NcclGroup &parent = splits.whole ? *groups.at(parentKey)
+                                   : addGroup(nccl, parentKey, "the start of communicators");
+  std::vector<std::pair<int, NcclGroup *>> children; // with their colors
+  for (const std::vector<GroupKey> &round : splits.rounds) {
+    constexpr int kNoColor = -1;
+    children.emplace_back(kNoColor, nullptr);
+    for (size_t color = 0; color < round.size(); ++color)
+      if (std::ranges::count(round[color].ranks, communicator.rank()))
+        children.back() = {static_cast<int>(color), groups.at(round[color]).get()};
+    if (NcclGroup *child = children.back().second)
+      child->takePart();
+  }
+  DTC_CUDA_TRY(parent.begin());
+  DTC_CUDA_TRY(parent.settle());
+  for (auto [color, child] : children)
+    DTC_CUDA_TRY(parent.split(color, child));
+  if (!splits.whole)
+    groups.erase(parentKey);
+  return Status::ok();
 }
 
 std::vector<RecordedCall> RankProgress::endRecording() {
@@ -112,7 +181,23 @@ NcclGroup::~NcclGroup() {
     nccl.ncclCommDestroy(comm);
 }
 
+Status NcclGroup::split(int color, NcclGroup *child) {
+  ncclConfig_t config;
+  config.blocking = 0;
+  isReady = false;
+  int key = child ? child->position : 0;
+  DTC_CUDA_TRY(DTC_CUDA_CALL(nccl, ncclCommSplit, comm, color, key, &incoming, &config));
+  DTC_CUDA_TRY(settle());
+  if (child) {
+    child->comm = std::exchange(incoming, nullptr);
+    child->hasBegun = true;
+  }
+  return Status::ok();
+}
+
 Status NcclGroup::begin() {
+  if (std::exchange(hasBegun, true))
+    return Status::ok();
   Result<ncclUniqueId> id = ledger->join(position, nccl);
   if (!id)
     return id.status();

@@ -1,10 +1,12 @@
 // A rank's end of a communicator of NCCL, and all those that a rank has.
 //
-// Communicators don't block: a rank begins all of them while it prepares its operations, and
-// waits for the others only when it first uses one. So the order doesn't matter.
+// Once all ranks have prepared their operations they know which communicators are needed. One of
+// all ranks is split into the others (GroupSplits.h). Where that can't be, or saves nothing, each
+// is made anew. None of these blocks: a rank waits for the others only when it first uses one. So
+// the order doesn't matter. Splits come one after another, in the same order on all ranks.
 #pragma once
 
-#include "GroupLedger.h"
+#include "GroupSplits.h"
 #include "SharedTurn.h"
 
 #include "dtc-rt/Communicator.h"
@@ -29,9 +31,11 @@ public:
       : communicator(communicator), book(book), library(library) {}
   ~RankProgress();
 
-  /// The group of these ranks, which this rank begins to take part in; `call` is the first.
+  /// The group of these ranks, which this rank takes part in; `call` is the first.
   Result<NcclGroup *> group(const GroupKey &key, const ExchangeCall &call);
-  bool hasGroups() const { return !groups.empty(); }
+  std::vector<GroupKey> groupKeys() const;
+  /// Makes the communicators, when all ranks have said which groups they need.
+  Status beginGroups(const std::vector<std::vector<GroupKey>> &groupsOfRanks);
 
   /// Ends the run; the first failure is kept. Returns the reason.
   Status fail(Status reason);
@@ -54,6 +58,10 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
+  /// Whether the library splits communicators; where it is too old, rank 0 says so.
+  bool canSplit(const Nccl &nccl) const;
+  Status split(const Nccl &nccl, const GroupSplits &splits);
+  NcclGroup &addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall);
   /// An error of this rank's communicators, or that of another rank.
   Status interruption();
   /// Fails where other ranks have done nothing since `activity`. Says which of them this one waits
@@ -83,7 +91,14 @@ public:
   ~NcclGroup();
 
   int size() const { return static_cast<int>(ledger->ranks().size()); }
+  /// Makes a communicator of its own, unless there is one.
   Status begin();
+  /// Waits until what was begun has been enqueued.
+  Status settle();
+  /// All ranks say that they take part, before the first split.
+  void takePart() { ledger->takePart(position); }
+  /// Makes the child's communicator, with all ranks of this one. Of some there is no child.
+  Status split(int color, NcclGroup *child);
   /// Writes down that this rank makes the call.
   Status enter(const std::shared_ptr<const ExchangeCall> &call) {
     return ledger->enter(position, call);
@@ -107,15 +122,14 @@ public:
   ncclComm_t handle() const { return comm; }
 
 private:
-  /// Waits until what was begun has been enqueued.
-  Status settle();
-
   RankProgress &progress;
   const Nccl &nccl;
   std::shared_ptr<GroupLedger> ledger;
   int position;
   std::string firstCall;
-  ncclComm_t comm = nullptr; ///< null once it was aborted
+  ncclComm_t comm = nullptr;     ///< null once it was aborted
+  ncclComm_t incoming = nullptr; ///< what a split makes
+  bool hasBegun = false;
   bool isReady = false;
 };
 
@@ -142,6 +156,9 @@ template <typename Poll> Status RankProgress::await(Poll &&poll) {
 
 template <typename Calls>
 Status NcclGroup::perform(const std::shared_ptr<const ExchangeCall> &call, Calls &&calls) {
+  if (!hasBegun)
+    if (Status status = begin(); !status.isOk())
+      return status;
   if (!isReady)
     if (Status status = settle(); !status.isOk())
       return status;

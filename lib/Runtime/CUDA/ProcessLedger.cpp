@@ -1,5 +1,7 @@
 #include "ProcessLedger.h"
 
+#include "GatherTexts.h"
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -66,6 +68,11 @@ Result<ncclUniqueId> ProcessLedger::awaitId(int position) {
     changed.wait_for(lock, kMostPause);
   }
   return *id;
+}
+
+void ProcessLedger::takePart(int position) {
+  GroupLedger::takePart(position);
+  book.tellJoin(number, name, ranks(), "");
 }
 
 Status ProcessLedger::enter(int position, std::shared_ptr<const ExchangeCall> call) {
@@ -143,27 +150,6 @@ std::string ProcessLedgerBook::takeNews(bool isEnd) {
   return news.dump();
 }
 
-Result<std::vector<std::string>> ProcessLedgerBook::gather(const std::vector<int> &members,
-                                                           std::string own) {
-  RankGroup group = queue->group(members);
-  auto length = static_cast<int64_t>(own.size());
-  std::vector<int64_t> lengths(members.size());
-  Transfer sizes{
-      reinterpret_cast<const char *>(&length), reinterpret_cast<char *>(lengths.data()), {1}};
-  if (Status status = queue->allGather(group, DType::I64, {&sizes, 1}, 0); !status.isOk())
-    return status;
-  int64_t most = std::ranges::max(lengths);
-  own.resize(static_cast<size_t>(most), ' ');
-  std::string all(own.size() * members.size(), ' ');
-  Transfer texts{own.data(), all.data(), {most}};
-  if (Status status = queue->allGather(group, DType::U8, {&texts, 1}, 0); !status.isOk())
-    return status;
-  std::vector<std::string> result;
-  for (size_t i = 0; i < members.size(); ++i)
-    result.push_back(all.substr(i * own.size(), static_cast<size_t>(lengths[i])));
-  return result;
-}
-
 Result<bool> ProcessLedgerBook::hear(int rank, const json &news) {
   Peer &peer = peers[rank];
   for (const json &item : news.at("calls"))
@@ -196,7 +182,7 @@ void ProcessLedgerBook::exchangeNews() {
       wake.wait_for(lock, pause, [&] { return isEnding || !joins.is_null(); });
       isEnd = isEnding;
     }
-    Result<std::vector<std::string>> texts = gather(members, takeNews(isEnd));
+    Result<std::vector<std::string>> texts = gatherTexts(*queue, members, takeNews(isEnd));
     if (!texts)
       return;
     std::vector<int> remaining;

@@ -27,6 +27,7 @@ public:
       : GroupLedger(key.ranks), book(book), number(number), name(key.name) {}
 
   Result<ncclUniqueId> join(int position, const Nccl &nccl) override;
+  void takePart(int position) override;
   Status enter(int position, std::shared_ptr<const ExchangeCall> call) override;
 
   // What another rank has done.
@@ -72,8 +73,6 @@ private:
   void exchangeNews();
   /// What wasn't told yet, as text.
   std::string takeNews(bool isEnd);
-  /// The texts of all `members`.
-  Result<std::vector<std::string>> gather(const std::vector<int> &members, std::string own);
   /// Whether it was news of a new group.
   Result<bool> hear(int rank, const nlohmann::json &news);
 

@@ -175,6 +175,10 @@ public:
         copy(group->slotOf(rank, to), source + at, std::min(kSlotBytes, bytes - at), stream));
     return group->write(word, SlotState::Full);
   }
+  /// Waits until the other has received all that was sent.
+  Status awaitReceiver(size_t to) const {
+    return SharedGroup::wait(group, group->wordOf(rank, to, true), SlotState::Empty);
+  }
   Status receive(uint64_t piece, CUdeviceptr target, uint64_t bytes, size_t from,
                  CUstream stream) const {
     size_t word = group->wordOf(from, rank, true);
@@ -246,7 +250,8 @@ struct Message {
 };
 thread_local std::vector<Message> batch;
 
-/// Piece by piece, sends first: none waits for what comes later.
+/// Piece by piece, sends first: none waits for what comes later. As with NCCL, a send is over once
+/// it was received.
 Status carryOut(const std::vector<Message> &messages) {
   uint64_t most = 0;
   for (const Message &message : messages)
@@ -259,6 +264,9 @@ Status carryOut(const std::vector<Message> &messages) {
           DTC_CUDA_TRY((message.rank->*step)(piece, message.buffer, message.bytes, message.peer,
                                              message.stream));
         }
+  for (const Message &message : messages)
+    if (!message.receives)
+      DTC_CUDA_TRY(message.rank->awaitReceiver(message.peer));
   return Status::ok();
 }
 

@@ -43,9 +43,12 @@ public:
   explicit SymbolBinder(const SharedLibrary &library) : library(library) {}
 
   template <typename Function> void bind(Function *&function, const char *symbol) {
-    function = reinterpret_cast<Function *>(library.find(symbol));
+    bindIfThere(function, symbol);
     if (!function && !missing)
       missing = symbol;
+  }
+  template <typename Function> void bindIfThere(Function *&function, const char *symbol) {
+    function = reinterpret_cast<Function *>(library.find(symbol));
   }
   Status status() const { return missing ? library.lacks(missing) : Status::ok(); }
 

@@ -1,14 +1,14 @@
 #include "CubinCache.h"
 
+#include "dtc-io/UserCache.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CachePruning.h"
 #include "llvm/Support/Caching.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
 
 #include <array>
-#include <cstdlib>
 
 using namespace llvm;
 
@@ -17,26 +17,6 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t(512) << 20;
 constexpr size_t kDigestBytes = 32;
-
-std::string variable(const char *name) {
-  const char *value = std::getenv(name);
-  return value ? value : "";
-}
-
-/// Empty where nothing is kept.
-std::string folderOfCache() {
-  if (std::string asked = variable("DTC_CUBIN_CACHE"); !asked.empty())
-    return asked == "off" ? "" : asked;
-  SmallString<128> folder(variable("XDG_CACHE_HOME"));
-  if (folder.empty() && !variable("HOME").empty()) {
-    folder = variable("HOME");
-    sys::path::append(folder, ".cache");
-  }
-  if (!sys::path::is_absolute(folder))
-    return "";
-  sys::path::append(folder, "dtc", "cubins");
-  return std::string(folder);
-}
 
 using Digest = std::array<uint8_t, kDigestBytes>;
 
@@ -101,7 +81,8 @@ void keep(const AddStreamFn &addStream, const std::vector<char> &cubin) {
 
 Cubin cachedCubin(const std::string &ptxas, StringRef ptx, const std::string &architecture,
                   function_ref<Cubin()> assemble) {
-  std::string folder = folderOfCache(), key = keyOf(ptxas, ptx, architecture);
+  std::string folder = io::inUserCache("cubins", "DTC_CUBIN_CACHE"),
+              key = keyOf(ptxas, ptx, architecture);
   if (folder.empty() || key.empty())
     return assemble();
   std::optional<std::vector<char>> kept;

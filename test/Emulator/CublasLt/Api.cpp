@@ -1,5 +1,6 @@
 // The entry points of the emulated cuBLASLt.
 #include "Emulator/CublasLt/Product.h"
+#include "Emulator/Device/Settings.h"
 #include "Emulator/Driver/Context.h"
 
 #include <cstring>
@@ -20,6 +21,7 @@ struct Library {};
 /// What an algorithm's opaque data says: for which problem it was chosen, and what it needs.
 struct Algorithm {
   uint64_t mark, fingerprint, workspaceBytes, alignment;
+  SumOrder order;
 };
 constexpr uint64_t kAlgorithmMark = 0x64746320616c676f;
 constexpr uint64_t kWantedWorkspace = 256 * 1024;
@@ -127,7 +129,16 @@ MatmulProblem problemOf(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t
           layouts().find(d)};
 }
 
-Algorithm choose(const MatmulProblem &problem, const MatmulPreference &preference) {
+/// Each device has another one that is the fastest: ranks that chose for themselves would differ.
+std::chrono::nanoseconds pretendedTime(const Algorithm &algorithm, const Device &device) {
+  const std::vector<uint64_t> &times = settings().productTimes;
+  if (times.empty())
+    return std::chrono::nanoseconds(0);
+  size_t place = (uint64_t(algorithm.order) + size_t(device.ordinal())) % times.size();
+  return std::chrono::milliseconds(times[place]);
+}
+
+Algorithm choose(const MatmulProblem &problem, const MatmulPreference &preference, SumOrder order) {
   // Alignments are packed, a byte for the logarithm of each.
   uint64_t alignment = 0;
   for (unsigned i = 0; i < 4; ++i)
@@ -136,7 +147,7 @@ Algorithm choose(const MatmulProblem &problem, const MatmulPreference &preferenc
   for (auto [i, pointer] : {std::pair(4, problem.description.bias), {5, problem.description.aux}})
     alignment |= uint64_t(std::countr_zero(pointer | 256u)) << 8 * i;
   return {kAlgorithmMark, problem.fingerprint(),
-          std::min(kWantedWorkspace, preference.workspaceBytes), alignment};
+          std::min(kWantedWorkspace, preference.workspaceBytes), alignment, order};
 }
 
 void requireAlignment(const Algorithm &algorithm, unsigned index, uint64_t address,
@@ -151,7 +162,8 @@ void requireAlignment(const Algorithm &algorithm, unsigned index, uint64_t addre
 void checkCall(const Product &product, const Algorithm &algorithm) {
   MatmulProblem problem = product.problem();
   problem.check();
-  require(algorithm.mark == kAlgorithmMark, "the algorithm comes from no heuristic");
+  require(algorithm.mark == kAlgorithmMark && uint64_t(algorithm.order) < kSumOrders,
+          "the algorithm comes from no heuristic");
   require(algorithm.fingerprint == problem.fingerprint(),
           "the algorithm was chosen for another problem");
   require(product.workspaceBytes >= algorithm.workspaceBytes,
@@ -296,13 +308,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     require(requested > 0 && results && returned, "no results are asked for");
     MatmulProblem problem = problemOf(desc, a, b, c, d);
     problem.check();
-    Algorithm algorithm = choose(problem, preferences().find(preference));
-    *results = {};
-    std::memcpy(&results->algo, &algorithm, sizeof(algorithm));
-    results->workspaceSize = algorithm.workspaceBytes;
-    results->state = CUBLAS_STATUS_SUCCESS;
-    results->wavesCount = 1;
-    *returned = 1;
+    *returned = std::min(requested, static_cast<int>(kSumOrders));
+    for (int i = 0; i < *returned; ++i) {
+      Algorithm algorithm = choose(problem, preferences().find(preference), SumOrder(i));
+      results[i] = {};
+      std::memcpy(&results[i].algo, &algorithm, sizeof(algorithm));
+      results[i].workspaceSize = algorithm.workspaceBytes;
+      results[i].state = CUBLAS_STATUS_SUCCESS;
+      results[i].wavesCount = 1;
+    }
   });
 }
 
@@ -333,13 +347,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                     scale(beta, description.scaleType)};
     checkCall(product, algorithm);
     product.workspaceBytes = algorithm.workspaceBytes;
+    product.order = algorithm.order;
     Stream &target = streamOf(stream);
     std::string name = "matmul " + std::to_string(product.problem().m()) + " x " +
                        std::to_string(product.problem().n()) + " x " +
                        std::to_string(product.problem().k());
-    target.submit({name, [product, &memory = target.device().memory()] {
-                     return runProduct(product, memory);
-                   }});
+    target.submit(
+        {name,
+         [product, &memory = target.device().memory()] { return runProduct(product, memory); },
+         pretendedTime(algorithm, target.device())});
   });
 }
 

@@ -79,9 +79,12 @@ std::vector<T> dense(uint64_t address, const MatrixLayout &layout, bool isTransp
 /// Rows of the sum times columns: the innermost loop runs along a row, in vectors.
 template <typename T>
 std::vector<T> multiply(const std::vector<T> &a, const std::vector<T> &b, uint64_t m, uint64_t n,
-                        uint64_t k) {
+                        uint64_t k, SumOrder order) {
   std::vector<T> sums(m * n, T(0));
-  for (uint64_t p = 0; p < k; ++p) {
+  for (uint64_t step = 0; step < k; ++step) {
+    const uint64_t p = order == SumOrder::Forward    ? step
+                       : order == SumOrder::Backward ? k - 1 - step
+                                                     : (step + k / 2) % k;
     const T *row = b.data() + p * n;
     for (uint64_t i = 0; i < m; ++i) {
       T factor = a[i * k + p];
@@ -96,14 +99,14 @@ std::vector<T> multiply(const std::vector<T> &a, const std::vector<T> &b, uint64
 /// In blocks of rows that stay in the cache.
 template <typename T>
 std::vector<T> multiplyBlocked(const std::vector<T> &a, const std::vector<T> &b, uint64_t m,
-                               uint64_t n, uint64_t k) {
+                               uint64_t n, uint64_t k, SumOrder order) {
   uint64_t block = std::max<uint64_t>(1, 32768 / sizeof(T) / std::max<uint64_t>(n, 1));
   std::vector<T> result;
   result.reserve(m * n);
   for (uint64_t first = 0; first < m; first += block) {
     uint64_t rows = std::min(block, m - first);
     std::vector<T> part(a.begin() + first * k, a.begin() + (first + rows) * k);
-    std::vector<T> sums = multiply(part, b, rows, n, k);
+    std::vector<T> sums = multiply(part, b, rows, n, k, order);
     result.insert(result.end(), sums.begin(), sums.end());
   }
   return result;
@@ -159,7 +162,7 @@ template <typename T> void runBatch(const Product &product, int batch, const Dev
                     memory);
   auto b = dense<T>(product.b, product.layoutB, product.description.b == CUBLAS_OP_T, batch, k, n,
                     memory);
-  std::vector<T> sums = multiplyBlocked(a, b, m, n, k);
+  std::vector<T> sums = multiplyBlocked(a, b, m, n, k, product.order);
   const MatrixLayout &c = product.layoutC, &d = product.layoutD;
   const std::byte *old =
       memory.hostAddress(product.c) + uint64_t(batch) * c.batchStride * bytesOf(c.type);

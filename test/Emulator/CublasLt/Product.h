@@ -8,6 +8,10 @@ namespace dtc::emulator {
 
 class DeviceMemory;
 
+/// In which order the terms of a sum are added, by algorithm: so their last bits differ.
+enum class SumOrder : uint64_t { Forward, Backward, SecondHalfFirst };
+constexpr uint64_t kSumOrders = 3;
+
 /// A call of cublasLtMatmul, with everything copied that may be gone when it runs.
 struct Product {
   MatmulDescription description;
@@ -15,6 +19,7 @@ struct Product {
   uint64_t a, b, c, d, workspace; // addresses
   uint64_t workspaceBytes;
   double alpha, beta;
+  SumOrder order = SumOrder::Forward;
 
   MatmulProblem problem() const { return {description, layoutA, layoutB, layoutC, layoutD}; }
 };

@@ -45,15 +45,6 @@ void Device::orderDefaultStream(Stream &next) {
   }
 }
 
-void Device::requireQueueForEachStream() {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (streams.size() > settings().queues)
-    throw Fault(cuda::CUDA_ERROR_LAUNCH_FAILED,
-                "a stream waits for a word, and " + std::to_string(streams.size()) +
-                    " streams share " + std::to_string(settings().queues) +
-                    " hardware queues (CUDA_DEVICE_MAX_CONNECTIONS)");
-}
-
 void Device::synchronize() {
   std::vector<Mark> marks;
   {

@@ -39,10 +39,6 @@ public:
   /// The default stream waits for all blocking streams, and these for it.
   void orderDefaultStream(Stream &next);
 
-  /// A stream that waits for a word holds up what lies behind it in its hardware queue. Throws
-  /// where there are more streams than queues, so that this may be what the wait is for.
-  void requireQueueForEachStream();
-
   /// Waits until every stream is idle.
   void synchronize();
 

@@ -1,18 +1,15 @@
 #include "Emulator/Device/Settings.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 namespace dtc::emulator {
 
 namespace {
 
-uint64_t readNumber(const char *name, uint64_t otherwise) {
-  const char *text = std::getenv(name);
-  if (!text)
-    return otherwise;
+uint64_t parseNumber(const char *name, const char *text) {
   char *end = nullptr;
   uint64_t value = std::strtoull(text, &end, 10);
   const char *suffixes = "KMG";
@@ -28,6 +25,20 @@ uint64_t readNumber(const char *name, uint64_t otherwise) {
   return value;
 }
 
+uint64_t readNumber(const char *name, uint64_t otherwise) {
+  const char *text = std::getenv(name);
+  return text ? parseNumber(name, text) : otherwise;
+}
+
+std::vector<uint64_t> readNumbers(const char *name) {
+  const char *text = std::getenv(name);
+  std::vector<uint64_t> numbers;
+  std::istringstream parts(text ? text : "");
+  for (std::string part; std::getline(parts, part, ',');)
+    numbers.push_back(parseNumber(name, part.c_str()));
+  return numbers;
+}
+
 } // namespace
 
 const Settings &settings() {
@@ -38,8 +49,9 @@ const Settings &settings() {
       readNumber("DTC_EMULATED_GPU_SEED", 1),
       std::chrono::microseconds(readNumber("DTC_EMULATED_GPU_DELAY_US", 50)),
       std::chrono::seconds(readNumber("DTC_EMULATED_NCCL_TIMEOUT_S", 30)),
-      std::clamp<size_t>(readNumber("CUDA_DEVICE_MAX_CONNECTIONS", 8), 1, 32),
       static_cast<size_t>(readNumber("DTC_EMULATED_GPU_QUEUES", 0)),
+      readNumbers("DTC_EMULATED_CUBLASLT_MS"),
+      static_cast<int>(readNumber("DTC_EMULATED_NCCL_VERSION", 22809)),
       trafficFile ? trafficFile : "",
   };
   return read;

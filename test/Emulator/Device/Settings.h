@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace dtc::emulator {
 
@@ -13,8 +14,9 @@ struct Settings {
   uint64_t seed;                          // DTC_EMULATED_GPU_SEED
   std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none
   std::chrono::seconds collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
-  size_t queues;                          // CUDA_DEVICE_MAX_CONNECTIONS, as of a true driver
   size_t hardwareQueues;                  // DTC_EMULATED_GPU_QUEUES; 0: one for each stream
+  std::vector<uint64_t> productTimes; // DTC_EMULATED_CUBLASLT_MS: "30,10,20"; empty: the true ones
+  int ncclVersion;                    // DTC_EMULATED_NCCL_VERSION
   std::string trafficFile;                // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
 };
 

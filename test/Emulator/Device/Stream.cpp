@@ -61,13 +61,10 @@ void Stream::carryOut(const Operation &operation) {
     return;
   delay();
   try {
-    if (operation.releases)
-      WordClocks::get().release(operation.releases, clock);
     Accesses accesses = operation.run();
+    pretended += operation.pretended;
     owner.history().record(stamp, accesses);
     AccessHistory::ofPinned().record(stamp, {accesses.pinnedReads, accesses.pinnedWrites});
-    if (operation.acquires)
-      clock.join(WordClocks::get().acquire(operation.acquires));
   } catch (const Fault &fault) {
     owner.fail(fault);
   }
@@ -82,7 +79,7 @@ void Stream::execute(const Entry &entry) {
   if (entry.operation)
     carryOut(*entry.operation);
   if (entry.completes)
-    Timeline::get().complete(*entry.completes, clock);
+    Timeline::get().complete(*entry.completes, clock, pretended);
 }
 
 } // namespace dtc::emulator

@@ -21,9 +21,8 @@ struct Operation {
   std::string name;
   /// Carries it out on a worker's thread, and says what it has read and written. Throws a Fault.
   std::function<Accesses()> run;
-  /// Words of the host. What other streams have done before they wrote one is over when this is.
-  /// What waits for the other comes after this.
-  const void *acquires = nullptr, *releases = nullptr;
+  /// How much longer than it takes here events say that it took.
+  std::chrono::nanoseconds pretended{0};
 };
 
 class Stream {
@@ -70,6 +69,7 @@ private:
   bool blocking;
   size_t id;
   VectorClock clock; // the queue's thread alone uses it, and what follows
+  std::chrono::nanoseconds pretended{0}; // of all operations so far
   std::minstd_rand random;
   std::shared_ptr<HardwareQueue> queue;
 };

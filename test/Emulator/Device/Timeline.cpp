@@ -8,11 +8,11 @@ Timeline &Timeline::get() {
   return *timeline;
 }
 
-void Timeline::complete(Ticket &ticket, const VectorClock &clock) {
+void Timeline::complete(Ticket &ticket, const VectorClock &clock, std::chrono::nanoseconds later) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     ticket.clock = clock;
-    ticket.at = std::chrono::steady_clock::now();
+    ticket.at = std::chrono::steady_clock::now() + later;
     ticket.done = true;
   }
   changed.notify_all();
@@ -33,21 +33,6 @@ void Timeline::joinHost(const VectorClock &clock) {
 VectorClock Timeline::hostClock() {
   std::lock_guard<std::mutex> lock(mutex);
   return host;
-}
-
-WordClocks &WordClocks::get() {
-  static auto *words = new WordClocks;
-  return *words;
-}
-
-void WordClocks::release(const void *word, const VectorClock &clock) {
-  std::lock_guard<std::mutex> lock(mutex);
-  clocks[word] = clock;
-}
-
-VectorClock WordClocks::acquire(const void *word) {
-  std::lock_guard<std::mutex> lock(mutex);
-  return clocks[word];
 }
 
 } // namespace dtc::emulator

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 
 namespace dtc::emulator {
@@ -29,7 +28,8 @@ public:
 
   size_t newStream() { return streams++; }
 
-  void complete(Ticket &ticket, const VectorClock &clock);
+  /// `later`: how much later than now it is, as events say it.
+  void complete(Ticket &ticket, const VectorClock &clock, std::chrono::nanoseconds later);
   void await(const Ticket &ticket);
 
   /// The host waited for a mark: whatever it puts on any stream from now on comes after it.
@@ -41,18 +41,6 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   VectorClock host;
-};
-
-/// What was over when a stream last wrote a word that another stream may wait for.
-class WordClocks {
-public:
-  static WordClocks &get();
-  void release(const void *word, const VectorClock &clock);
-  VectorClock acquire(const void *word);
-
-private:
-  std::mutex mutex;
-  std::map<const void *, VectorClock> clocks;
 };
 
 } // namespace dtc::emulator

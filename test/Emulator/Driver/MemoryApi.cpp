@@ -124,25 +124,6 @@ void copyOnDevice(cuda::CUdeviceptr target, cuda::CUdeviceptr source, size_t byt
        }});
 }
 
-/// A word that streams write and wait for; only those in pinned memory are emulated.
-unsigned *wordAt(cuda::CUdeviceptr address) {
-  auto *word = reinterpret_cast<unsigned *>(address);
-  if (address % sizeof(unsigned) != 0 || !PinnedMemory::get().contains(word, sizeof(unsigned)))
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "the word isn't aligned, or not in pinned memory");
-  return word;
-}
-
-bool hasCome(unsigned found, unsigned value, unsigned flags) {
-  switch (flags) {
-  case cuda::CU_STREAM_WAIT_VALUE_GEQ:
-    return static_cast<int>(found - value) >= 0;
-  case cuda::CU_STREAM_WAIT_VALUE_EQ:
-    return found == value;
-  default:
-    return (found & value) != 0;
-  }
-}
-
 template <typename Value>
 void fill(cuda::CUdeviceptr target, Value value, size_t count, Stream &stream) {
   if (count == 0)
@@ -283,40 +264,6 @@ CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, 
 
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count, CUstream stream) {
   return enter("cuMemsetD32Async", [&] { fill(target, value, count, streamOf(stream)); });
-}
-
-CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, unsigned value,
-                                 unsigned flags) {
-  return enter("cuStreamWriteValue32", [&] {
-    auto *word = wordAt(address);
-    if (flags != CU_STREAM_WRITE_VALUE_DEFAULT)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
-    Operation operation{"write of a word", [word, value] {
-                          std::atomic_ref<unsigned>(*word).store(value);
-                          return Accesses{};
-                        }};
-    operation.releases = word;
-    streamOf(stream).submit(std::move(operation));
-  });
-}
-
-CUresult cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr address, unsigned value,
-                                unsigned flags) {
-  return enter("cuStreamWaitValue32", [&] {
-    auto *word = wordAt(address);
-    if (flags > CU_STREAM_WAIT_VALUE_AND)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
-    Stream &found = streamOf(stream);
-    found.device().requireQueueForEachStream();
-    Operation operation{"wait for a word", [=, &device = found.device()] {
-                          while (!hasCome(std::atomic_ref<unsigned>(*word).load(), value, flags) &&
-                                 !device.hasFailed())
-                            std::this_thread::sleep_for(std::chrono::microseconds(20));
-                          return Accesses{};
-                        }};
-    operation.acquires = word;
-    found.submit(std::move(operation));
-  });
 }
 
 } // namespace dtc::cuda

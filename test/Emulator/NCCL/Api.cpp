@@ -4,6 +4,7 @@
 #include "Emulator/NCCL/RemoteClique.h"
 
 #include <cstring>
+#include <thread>
 
 #define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
 namespace dtc::cuda {
@@ -22,56 +23,20 @@ struct Communicator {
   Device *device;
   bool isBlocking;
   uint64_t splits = 0; // how often this rank has split it
+
+  /// A split that this rank has asked for, and not all others.
+  struct Split {
+    int color, key;
+    bool isBlocking;
+    ncclComm_t *result;
+  };
+  std::optional<Split> split = std::nullopt;
 };
 
 Handles<Communicator> &communicators() {
   static auto *handles = new Handles<Communicator>("communicator");
   return *handles;
 }
-
-/// Where the ranks of a clique say which part of a split they want.
-class Split {
-public:
-  explicit Split(size_t size) : size(size) {}
-
-  static std::shared_ptr<Split> of(const std::string &name, size_t size) {
-    static std::mutex mutex;
-    static auto *splits = new std::map<std::string, std::shared_ptr<Split>>;
-    std::lock_guard<std::mutex> lock(mutex);
-    std::shared_ptr<Split> &split = (*splits)[name];
-    if (!split)
-      split = std::make_shared<Split>(size);
-    return split;
-  }
-
-  /// The ranks of the same color, in the order of their keys, once all have asked.
-  std::vector<unsigned> members(unsigned rank, int color, int key) {
-    std::unique_lock<std::mutex> lock(mutex);
-    requests[rank] = {color, key};
-    changed.notify_all();
-    if (!changed.wait_for(lock, settings().collectiveTimeout,
-                          [&] { return requests.size() == size; }))
-      throw Fault(ncclRemoteError, "rank " + std::to_string(rank) +
-                                       " waited in ncclCommSplit, and " +
-                                       std::to_string(requests.size()) + " of " +
-                                       std::to_string(size) + " ranks came");
-    std::vector<std::pair<int, unsigned>> order;
-    for (const auto &[other, request] : requests)
-      if (request.first == color)
-        order.emplace_back(request.second, other);
-    std::sort(order.begin(), order.end());
-    std::vector<unsigned> result;
-    for (const auto &[sortedBy, other] : order)
-      result.push_back(other);
-    return result;
-  }
-
-private:
-  size_t size;
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<unsigned, std::pair<int, int>> requests; // color and key by rank
-};
 
 /// What a thread has put into the group that it has open.
 struct OpenGroup {
@@ -115,6 +80,8 @@ Communicator &usable(ncclComm_t handle) {
   Communicator &communicator = communicators().find(handle);
   require(communicator.clique->isComplete(), ncclInvalidUsage,
           "the communicator is used before all of its ranks have joined");
+  require(!communicator.split, ncclInvalidUsage,
+          "the communicator is used while it is being split");
   std::string failure = communicator.clique->failure();
   require(failure.empty(), ncclRemoteError, failure);
   return communicator;
@@ -210,27 +177,47 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
   return ncclSuccess;
 }
 
+/// Goes on with a split. False where other ranks haven't asked yet, or the new communicator isn't
+/// complete.
+bool finishSplit(Communicator &parent) {
+  if (!parent.split)
+    return true;
+  const Communicator::Split &asked = *parent.split;
+  auto members = parent.clique->split(parent.rank, parent.splits, asked.color, asked.key);
+  if (!members)
+    return false;
+  if (asked.color >= 0 && !*asked.result) {
+    auto made = std::make_unique<Communicator>();
+    made->clique = cliqueNamed(parent.clique->title() + "/" + std::to_string(parent.splits) + "." +
+                                   std::to_string(asked.color),
+                               members->size());
+    made->rank = static_cast<unsigned>(std::find(members->begin(), members->end(), parent.rank) -
+                                       members->begin());
+    made->device = parent.device;
+    made->isBlocking = asked.isBlocking;
+    made->clique->join(made->rank, made->device);
+    *asked.result = communicators().add<ncclComm_t>(std::move(made));
+  }
+  if (asked.color >= 0 && !communicators().find(*asked.result).clique->isComplete())
+    return false;
+  parent.split.reset();
+  return true;
+}
+
 ncclResult_t split(Communicator &parent, int color, int key, ncclComm_t *result,
                    const ncclConfig_t *config) {
-  require(isLocal(*parent.clique), ncclInvalidUsage,
-          "communicators whose ranks are processes aren't split by the emulator");
-  bool blocks = config ? isBlocking(config) : parent.isBlocking;
-  std::string name = parent.clique->title() + "/" + std::to_string(++parent.splits);
-  std::vector<unsigned> members =
-      Split::of(name, parent.clique->size())->members(parent.rank, color, key);
+  ++parent.splits;
+  parent.split = {color, key, config ? isBlocking(config) : parent.isBlocking, result};
   *result = nullptr;
-  if (color < 0)
-    return ncclSuccess;
-  auto made = std::make_unique<Communicator>();
-  made->clique = cliqueNamed(name + "." + std::to_string(color), members.size());
-  made->rank = static_cast<unsigned>(std::find(members.begin(), members.end(), parent.rank) -
-                                     members.begin());
-  made->device = parent.device;
-  made->isBlocking = blocks;
-  made->clique->join(made->rank, made->device);
-  Communicator &joined = *made;
-  *result = communicators().add<ncclComm_t>(std::move(made));
-  return finishJoining(joined);
+  auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout;
+  while (!finishSplit(parent)) {
+    if (!parent.isBlocking)
+      return ncclInProgress;
+    require(std::chrono::steady_clock::now() < deadline, ncclRemoteError,
+            "rank " + std::to_string(parent.rank) + " waited in ncclCommSplit");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return ncclSuccess;
 }
 
 } // namespace
@@ -241,7 +228,7 @@ namespace dtc::cuda {
 using namespace dtc::emulator;
 
 ncclResult_t ncclGetVersion(int *version) {
-  *version = 22809;
+  *version = settings().ncclVersion;
   return ncclSuccess;
 }
 
@@ -299,10 +286,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newC
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   return enterLibrary("ncclCommGetAsyncError", [&] {
-    Clique &clique = *communicators().find(comm).clique;
-    *error = !clique.failure().empty() ? ncclRemoteError
-             : clique.isComplete()     ? ncclSuccess
-                                       : ncclInProgress;
+    Communicator &asked = communicators().find(comm);
+    *error = !asked.clique->failure().empty()                   ? ncclRemoteError
+             : asked.clique->isComplete() && finishSplit(asked) ? ncclSuccess
+                                                                : ncclInProgress;
     return ncclSuccess;
   });
 }

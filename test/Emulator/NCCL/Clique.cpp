@@ -179,6 +179,27 @@ void LocalClique::takePart(unsigned rank, const std::vector<Message> &messages) 
           [&] { return *done[i]; });
 }
 
+std::optional<std::vector<unsigned>> LocalClique::split(unsigned rank, uint64_t number, int color,
+                                                        int key) {
+  Lock lock(mutex);
+  auto &requests = splits[number];
+  auto [mine, isNew] = requests.emplace(rank, std::pair(color, key));
+  if (!isNew && mine->second != std::pair(color, key))
+    throw Fault(ncclInvalidUsage, "rank " + std::to_string(rank) +
+                                      " changes its mind about split " + std::to_string(number));
+  if (requests.size() < size())
+    return std::nullopt;
+  std::vector<std::pair<int, unsigned>> order;
+  for (const auto &[other, request] : requests)
+    if (request.first == color)
+      order.emplace_back(request.second, other);
+  std::sort(order.begin(), order.end());
+  std::vector<unsigned> result;
+  for (const auto &[sortedBy, other] : order)
+    result.push_back(other);
+  return result;
+}
+
 void LocalClique::abort(unsigned rank) {
   Lock lock(mutex);
   if (failed.empty())

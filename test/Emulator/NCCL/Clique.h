@@ -76,6 +76,11 @@ public:
   /// Carries out messages that may all be under way at once; likewise.
   virtual bool exchange(unsigned rank, const std::vector<Message> &messages) = 0;
 
+  /// A rank asks for its `number`th split, of which it wants the part of a color. Returns the ranks
+  /// of that part, in the order of their keys, once all have asked.
+  virtual std::optional<std::vector<unsigned>> split(unsigned rank, uint64_t number, int color,
+                                                     int key) = 0;
+
   /// A rank ends every wait of every rank. What was waiting moves nothing, and no device fails: as
   /// with NCCL, the ranks learn of it from ncclCommGetAsyncError.
   virtual void abort(unsigned rank) = 0;
@@ -102,6 +107,8 @@ public:
   bool exchange(unsigned rank, const std::vector<Message> &messages) override {
     return unlessAborted([&] { takePart(rank, messages); });
   }
+  std::optional<std::vector<unsigned>> split(unsigned rank, uint64_t number, int color,
+                                             int key) override;
   void abort(unsigned rank) override;
   std::string failure() override;
 
@@ -144,6 +151,8 @@ private:
   std::map<uint64_t, Round> open;
   std::map<std::pair<unsigned, unsigned>, std::deque<Pending>> sends,
       receives; // by source and target
+  /// Color and key by rank, of each split.
+  std::map<uint64_t, std::map<unsigned, std::pair<int, int>>> splits;
   std::string failed;
   bool isAborted = false;
 };

@@ -16,7 +16,16 @@ using namespace dtc::cuda;
 
 namespace {
 
-enum class Request : uint32_t { Join, IsComplete, AwaitComplete, Meet, Exchange, Abort, Failure };
+enum class Request : uint32_t {
+  Join,
+  IsComplete,
+  AwaitComplete,
+  Meet,
+  Exchange,
+  Split,
+  Abort,
+  Failure
+};
 
 /// What a rank asks; messages and what is sent follow. Both ends are the same program.
 struct Question {
@@ -24,6 +33,8 @@ struct Question {
   uint32_t rank;
   uint64_t size;     ///< of the clique
   uint64_t messages; ///< of an exchange
+  uint64_t number;   ///< of a split, as color and key
+  int32_t color, key;
   Contribution part;
   char name[128];
 };
@@ -147,6 +158,14 @@ private:
       return meet(socket, question, *clique);
     case Request::Exchange:
       return exchange(socket, question, *clique);
+    case Request::Split:
+      if (auto members =
+              clique->split(question.rank, question.number, question.color, question.key)) {
+        answer.isTrue = true;
+        text.assign(reinterpret_cast<const char *>(members->data()),
+                    members->size() * sizeof(unsigned));
+      }
+      break;
     case Request::Abort:
       clique->abort(question.rank);
       break;
@@ -237,6 +256,20 @@ public:
     return isDone;
   }
 
+  std::optional<std::vector<unsigned>> split(unsigned rank, uint64_t number, int color,
+                                             int key) override {
+    Question asked = question(Request::Split, rank);
+    asked.number = number;
+    asked.color = color;
+    asked.key = key;
+    auto [answer, text] = call(asked);
+    if (!answer.isTrue)
+      return std::nullopt;
+    std::vector<unsigned> members(text.size() / sizeof(unsigned));
+    std::memcpy(members.data(), text.data(), text.size());
+    return members;
+  }
+
   void abort(unsigned rank) override {
     try {
       call(question(Request::Abort, rank));
@@ -253,7 +286,7 @@ public:
 
 private:
   Question question(Request request, unsigned rank = 0) const {
-    Question asked{request, rank, size(), 0, {}, {}};
+    Question asked{request, rank, size(), 0, 0, 0, 0, {}, {}};
     std::memcpy(asked.name, title().data(), std::min(title().size(), sizeof(asked.name) - 1));
     return asked;
   }
@@ -290,8 +323,6 @@ std::string newCliqueName() {
   static std::atomic<unsigned> next{0};
   return server().name + ":" + std::to_string(next++);
 }
-
-bool isLocal(const Clique &clique) { return dynamic_cast<const LocalClique *>(&clique); }
 
 std::shared_ptr<Clique> cliqueNamed(const std::string &name, size_t size) {
   if (serverOf(name) != server().name)

@@ -18,7 +18,4 @@ std::string newCliqueName();
 /// Cliques by what their ranks know: a unique id, or which split of which clique they come from.
 std::shared_ptr<Clique> cliqueNamed(const std::string &name, size_t size);
 
-/// Whether the clique is of this process.
-bool isLocal(const Clique &clique);
-
 } // namespace dtc::emulator

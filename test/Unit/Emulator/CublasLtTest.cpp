@@ -114,6 +114,27 @@ TEST_F(CublasLtTest, BatchedProductInRowOrder) {
       }
 }
 
+/// They add up in another order each, so that their last bits tell them apart.
+TEST_F(CublasLtTest, TheHeuristicOffersSeveralAlgorithms) {
+  const std::vector<float> a = {1.0f, -16777216.0f, 16777216.0f, 0.5f}, b(4, 1.0f);
+  CUdeviceptr deviceA = upload(a), deviceB = upload(b), deviceC = allocate(4);
+  auto la = layout(CUDA_R_32F, {1, 4}), lb = layout(CUDA_R_32F, {4, 1}),
+       lc = layout(CUDA_R_32F, {1, 1});
+  cublasLtMatmulHeuristicResult_t offered[8] = {};
+  int count = 0;
+  ASSERT_EQ(
+      cublasLtMatmulAlgoGetHeuristic(handle, desc, la, lb, lc, lc, preference, 8, offered, &count),
+      CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(count, 3);
+  std::vector<float> sums;
+  for (int i = 0; i < count; ++i) {
+    ASSERT_EQ(multiply(offered[i].algo, deviceA, la, deviceB, lb, deviceC, lc),
+              CUBLAS_STATUS_SUCCESS);
+    sums.push_back(download<float>(deviceC, 1)[0]);
+  }
+  EXPECT_EQ(sums, (std::vector<float>{1.5, 1, 0}));
+}
+
 TEST_F(CublasLtTest, TransposedProductOfBf16) {
   const uint64_t m = 4, n = 6, k = 8;
   std::vector<float> a = numbers(k * m, 9), b = numbers(n * k, 7);

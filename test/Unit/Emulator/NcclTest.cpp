@@ -43,7 +43,7 @@ protected:
   inline static int nextDevice = 255;
 
   /// Runs a function as each rank, on devices that no other test uses.
-  template <typename Body> void run(Body &&body) {
+  template <typename Body> void run(Body &&body, bool blocks = true) {
     ASSERT_EQ(cuInit(0), CUDA_SUCCESS);
     ncclUniqueId id;
     ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -56,8 +56,14 @@ protected:
         ASSERT_EQ(cuCtxSetCurrent(context), CUDA_SUCCESS);
         ASSERT_EQ(cuStreamCreate(&made.stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
         ncclConfig_t config;
-        ASSERT_EQ(ncclCommInitRankConfig(&made.comm, kRanks, id, static_cast<int>(rank), &config),
-                  ncclSuccess);
+        config.blocking = blocks;
+        ncclResult_t state =
+            ncclCommInitRankConfig(&made.comm, kRanks, id, static_cast<int>(rank), &config);
+        while (!blocks && state == ncclInProgress) {
+          std::this_thread::yield();
+          ASSERT_EQ(ncclCommGetAsyncError(made.comm, &state), ncclSuccess);
+        }
+        ASSERT_EQ(state, ncclSuccess);
         body(made);
         cuStreamDestroy_v2(made.stream);
       });
@@ -133,6 +139,51 @@ TEST_F(NcclTest, SplitCommunicators) {
     float low = float(rank.number % 2);
     EXPECT_EQ(rank.download(all, 2), (std::vector<float>{low + 2, low})) << "ordered by key";
   });
+}
+
+/// Without blocking the new communicator is there once the parent is done with the split.
+TEST_F(NcclTest, SplitsThatDoNotBlock) {
+  run(
+      [](Rank &rank) {
+        ncclComm_t part = nullptr;
+        ncclConfig_t config;
+        config.blocking = 0;
+        const int color = rank.number == 3 ? -1 : 0;
+        ncclResult_t state =
+            ncclCommSplit(rank.comm, color, static_cast<int>(rank.number), &part, &config);
+        while (state == ncclInProgress) {
+          std::this_thread::yield();
+          ASSERT_EQ(ncclCommGetAsyncError(rank.comm, &state), ncclSuccess);
+        }
+        ASSERT_EQ(state, ncclSuccess);
+        ASSERT_EQ(part == nullptr, color < 0);
+        void *one = rank.upload({float(rank.number)}), *all = rank.upload({9, 9, 9});
+        if (part)
+          ASSERT_EQ(ncclAllGather(one, all, 1, ncclFloat32, part, rank.stream), ncclSuccess);
+        EXPECT_EQ(rank.download(all, 3),
+                  part ? (std::vector<float>{0, 1, 2}) : (std::vector<float>{9, 9, 9}));
+      },
+      /*blocks=*/false);
+}
+
+/// Three ranks ask for a split that the fourth doesn't ask for.
+TEST_F(NcclTest, ACommunicatorIsNotUsedWhileItIsSplit) {
+  ::testing::internal::CaptureStderr();
+  run(
+      [](Rank &rank) {
+        if (rank.number == 3)
+          return;
+        ncclComm_t part = nullptr;
+        ncclConfig_t config;
+        config.blocking = 0;
+        void *buffer = rank.upload({1});
+        ASSERT_EQ(ncclCommSplit(rank.comm, 0, 0, &part, &config), ncclInProgress);
+        EXPECT_EQ(ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
+                  ncclInvalidUsage);
+      },
+      /*blocks=*/false);
+  std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("used while it is being split"), std::string::npos) << said;
 }
 
 TEST_F(NcclTest, CountsThatDisagree) {

@@ -186,24 +186,21 @@ TEST_F(StreamTest, RowsAreCopied) {
   EXPECT_EQ(download<unsigned>(to, 6), (std::vector<unsigned>{1, 2, 5, 6, 9, 10}));
 }
 
-/// Pinned memory, with a word and room behind it.
+/// Pinned memory.
 class PinnedTest : public StreamTest {
 protected:
   void SetUp() override {
     StreamTest::SetUp();
     void *memory = nullptr;
-    ASSERT_EQ(cuMemHostAlloc(&memory, 512, 0), CUDA_SUCCESS);
-    word = static_cast<unsigned *>(memory);
-    *word = 0;
-    room = word + 64;
+    ASSERT_EQ(cuMemHostAlloc(&memory, 256, 0), CUDA_SUCCESS);
+    room = static_cast<unsigned *>(memory);
   }
   void TearDown() override {
-    cuMemFreeHost(word);
+    cuMemFreeHost(room);
     StreamTest::TearDown();
   }
-  CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(word); }
 
-  unsigned *word = nullptr, *room = nullptr;
+  unsigned *room = nullptr;
 };
 
 TEST_F(PinnedTest, MissingWaitForWhatLeftTheDevice) {
@@ -226,35 +223,6 @@ TEST_F(PinnedTest, WhatTheHostHasWaitedForIsOrdered) {
   cuMemcpyHtoDAsync_v2(b, room, 256, other);
   EXPECT_EQ(cuStreamSynchronize(other), CUDA_SUCCESS);
   EXPECT_EQ(download<unsigned>(b, 64), std::vector<unsigned>(64, 1));
-}
-
-/// The wait comes first; the copy begins once the word is there.
-TEST_F(PinnedTest, WordsOrderStreams) {
-  for (unsigned i = 1; i < 10; ++i) {
-    ASSERT_EQ(cuStreamWaitValue32_v2(other, address(), i, CU_STREAM_WAIT_VALUE_EQ), CUDA_SUCCESS);
-    cuMemcpyDtoDAsync_v2(b, a, 256, other);
-    cuMemsetD32Async(a, i, 64, stream);
-    ASSERT_EQ(cuStreamWriteValue32_v2(stream, address(), i, 0), CUDA_SUCCESS);
-    order(other, stream, back);
-  }
-  EXPECT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
-  EXPECT_EQ(download<unsigned>(b, 64), std::vector<unsigned>(64, 9));
-}
-
-/// What comes behind the write of the word is not waited for.
-TEST_F(PinnedTest, AWordSaysNothingOfWhatComesLater) {
-  expectRace([&] {
-    cuStreamWriteValue32_v2(stream, address(), 1, 0);
-    cuMemsetD32Async(a, 2, 64, stream);
-    cuStreamWaitValue32_v2(other, address(), 1, CU_STREAM_WAIT_VALUE_AND);
-    cuMemcpyDtoDAsync_v2(b, a, 256, other);
-  });
-}
-
-TEST_F(PinnedTest, WordsLieInPinnedMemory) {
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(cuStreamWaitValue32_v2(other, a, 1, CU_STREAM_WAIT_VALUE_EQ), CUDA_ERROR_INVALID_VALUE);
-  ::testing::internal::GetCapturedStderr();
 }
 
 TEST_F(StreamTest, OutOfMemory) {

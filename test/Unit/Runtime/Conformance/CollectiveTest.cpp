@@ -137,6 +137,7 @@ TEST_P(Conformance, QueuesOfDifferentNamesDoNotMeet) {
     CollectiveSpec one = specOf(Kind::AllReduce, {0, 1}, {{1}});
     for (size_t queue : {0, 1})
       DTC_TRY(rank.prepare(queue, one));
+    DTC_TRY(rank.device.finishPreparing());
     size_t first = rank.number();
     for (size_t queue : {first, 1 - first}) {
       uint64_t place = kSource + 4 * queue;

@@ -60,7 +60,7 @@ public:
   Status put(uint64_t offset, const std::vector<float> &values);
   std::vector<float> get(uint64_t offset, size_t count);
   /// Prepares an operation that isn't issued. Ranks that wait for each other crosswise prepare
-  /// all of their operations first, as the executor does.
+  /// all of their operations first and say that they have, as the executor does.
   Status prepare(size_t queue, const OperationSpec &spec);
   /// Prepares an operation, which lives as long as the rank, and issues it.
   Status issue(size_t queue, const OperationSpec &spec, const std::vector<uint64_t> &offsets,

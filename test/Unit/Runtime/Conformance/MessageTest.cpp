@@ -41,6 +41,7 @@ TEST_P(Conformance, IssuingNeverWaitsForAnotherRank) {
     int other = 1 - rank.number();
     DTC_TRY(rank.prepare(Receive, receiveFrom(other)));
     DTC_TRY(rank.prepare(Send, sendTo(other)));
+    DTC_TRY(rank.device.finishPreparing());
     DTC_TRY(rank.put(0, {10.0f + rank.number()}));
     DTC_TRY(rank.receive(Receive, other, 64, 4));
     rank.order(Receive, Compute);
@@ -59,6 +60,7 @@ TEST_P(Conformance, MessagesOfAPairKeepTheirOrder) {
     int left = (rank.number() + 2) % 3, right = (rank.number() + 1) % 3;
     DTC_TRY(rank.prepare(Send, sendTo(right)));
     DTC_TRY(rank.prepare(Receive, receiveFrom(left)));
+    DTC_TRY(rank.device.finishPreparing());
     for (int i = 0; i < kMessages; ++i) {
       DTC_TRY(rank.put(4 * i, {1000.0f * rank.number() + i}));
       DTC_TRY(rank.send(Send, right, 4 * i, 4));
@@ -79,6 +81,7 @@ TEST_P(Conformance, ChannelsMayOvertakeEachOther) {
     for (uint32_t channel : {0, 1})
       DTC_TRY(rank.prepare(sends ? 1 + channel : 3,
                            sends ? sendTo(1, channel) : receiveFrom(0, channel)));
+    DTC_TRY(rank.device.finishPreparing());
     if (sends) {
       DTC_TRY(rank.put(0, {1, 2}));
       for (uint32_t channel : {0, 1})

@@ -84,6 +84,7 @@ TEST_P(Conformance, AWaitIsForTheSignalIssuedBeforeIt) {
     int other = 1 - rank.number();
     DTC_TRY(rank.prepare(1, MessageSpec{false, other, 0, {4}}));
     DTC_TRY(rank.prepare(2, MessageSpec{true, other, 0, {4}}));
+    DTC_TRY(rank.device.finishPreparing());
     if (rank.number() == 1) {
       DTC_TRY(rank.receive(2, 0, kA, 4));
       rank.order(2, 1);
