@@ -11,6 +11,7 @@ dtc from build/bin.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -80,13 +81,19 @@ def on_processes(command: list) -> str:
     return outputs[0]
 
 
+@functools.cache
+def compiled(plan: str) -> pathlib.Path:
+    """Compiled anew in each run, as the format of artifacts may have changed since the last one."""
+    artifact = WORK / f"two-{plan}.dtc"
+    subprocess.run([ROOT / "build" / "bin" / "dtc", "compile", export(), "--devices", str(PROCESSES), "--loss", "cross_entropy",
+                    "--lr", "3e-4", "--global-batch", str(BATCH), "--threads-per-rank", "1", "--allow-merged", "--plan", plan,
+                    "-o", artifact], check=True, stdout=subprocess.DEVNULL)
+    return artifact
+
+
 def train_dtc(plan: str, steps: int) -> list[float]:
-    artifact, log = WORK / f"two-{plan}.dtc", WORK / "two.jsonl"
-    if not artifact.exists():
-        subprocess.run([ROOT / "build" / "bin" / "dtc", "compile", export(), "--devices", str(PROCESSES), "--loss", "cross_entropy",
-                        "--lr", "3e-4", "--global-batch", str(BATCH), "--threads-per-rank", "1", "--allow-merged", "--plan", plan,
-                        "-o", artifact], check=True, stdout=subprocess.DEVNULL)
-    on_processes([ROOT / "build" / "bin" / "dtc-run", artifact, "--data", WORK / "two.safetensors", "--no-shuffle", "--steps", steps,
+    log = WORK / "two.jsonl"
+    on_processes([ROOT / "build" / "bin" / "dtc-run", compiled(plan), "--data", WORK / "two.safetensors", "--no-shuffle", "--steps", steps,
                   "--log", log])
     return [json.loads(line)["step_time_s"] for line in log.read_text().splitlines()]
 

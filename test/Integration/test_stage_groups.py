@@ -24,6 +24,7 @@ PLANS = [
     ([(1, 1, 2, 2), (1, 2, 1, 1)], {"schedule": "interleaved", "chunks": 2}),
     ([(1, 1, 2, 2), (1, 2, 1, 1)], {"schedule": "zbv", "chunks": 2, "recompute": "selective"}),
     ([(1, 2, 1, 1), (1, 1, 2, 2)], {"cp": 2, "zero": 1}),
+    ([(1, 2, 1, 1), (1, 1, 2, 2)], {"cp": 2, "cp_by": "ring"}),
 ]
 OF_EXPERTS = [([(1, 2, 1, 1), (1, 1, 2, 2)], {"ep": 2, "zero": 1})]
 MODEL_NAMES = ["gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny"]

@@ -16,24 +16,49 @@ StageCalls::StageCalls(const RankExecution &execution, const Problem &problem)
     StageCall call = callOf(step);
     steps.push_back(call);
     sums.push_back(step.op >= 0 && problem.ops[step.op].kind == OpKind::GradientSum);
-    for (int buffer : step.reads) {
+    for (int buffer : step.reads)
       readBackward[buffer] = readBackward[buffer] || call != StageCall::Forward;
-      readLate[buffer] = readLate[buffer] || call == StageCall::WeightGrad;
-    }
     for (int buffer : step.writes)
       if (!made[buffer])
         made[buffer] = call;
   }
+  delayUnneeded();
 }
 
 /// What is made of gradients of weights comes with them.
 StageCall StageCalls::callOf(const ExecutionStep &step) const {
   if (!step.backward())
     return StageCall::Forward;
-  bool isLate = step.pass == StepPass::WeightGrad ||
+  bool isLate = (step.pass == StepPass::WeightGrad && (!step.collective || step.writes.empty())) ||
                 std::any_of(step.reads.begin(), step.reads.end(),
                             [&](int buffer) { return made[buffer] == StageCall::WeightGrad; });
   return isLate ? StageCall::WeightGrad : StageCall::InputGrad;
+}
+
+/// Sums and collectives come with gradients of data only if these are made of them
+/// (Stages/SplitPasses.cpp).
+void StageCalls::delayUnneeded() {
+  std::vector<bool> needed(execution.buffers.size(), false), isRead = needed;
+  for (size_t i = execution.steps.size(); i-- > 0;) {
+    const ExecutionStep &step = execution.steps[i];
+    auto any = [&](const std::vector<bool> &of) {
+      return std::any_of(step.writes.begin(), step.writes.end(),
+                         [&](int buffer) { return of[buffer]; });
+    };
+    bool isLeft = step.pass == StepPass::WeightGrad || any(isRead);
+    if ((step.collective || sums[i]) && steps[i] == StageCall::InputGrad && isLeft &&
+        !any(needed)) {
+      steps[i] = StageCall::WeightGrad;
+      sums[i] = false;
+    }
+    for (int buffer : step.writes)
+      made[buffer] = steps[i];
+    std::vector<bool> &reader = steps[i] == StageCall::WeightGrad ? readLate : needed;
+    for (int buffer : step.reads) {
+      isRead[buffer] = true;
+      reader[buffer] = true;
+    }
+  }
 }
 
 bool StageCalls::isKeptBy(size_t buffer, StageCall call) const {

@@ -196,8 +196,8 @@ void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
     result.reductionOverlap = overlapped / result.reductionSeconds;
   if (exchanged > 0) {
     // Counted step by step, but for a block's parts that wait to be added up.
-    if (degrees.numMicrobatches > 1)
-      result.waitingParts = std::llround(parts / scatters);
+    if (degrees.numMicrobatches > 1 && scattered > 0)
+      result.waitingShare = parts / scattered;
   } else {
     // The block that computes and the one that is fetched meanwhile.
     result.forwardTransient = gathered * std::min(2.0, gathers) / gathers;

@@ -57,7 +57,8 @@ StageCosts::Parts StageCosts::partsOf(const StageRun &run) const {
 /// The last units run their forward pass last and their backward pass first, while those before
 /// them keep what they do.
 int64_t StageCosts::peakBytes(const StageRun &run) const {
-  int64_t most = 0, waiting = parametersOf(run).waitingParts;
+  int64_t most = 0;
+  double share = parametersOf(run).waitingShare;
   Parts parts = partsOf(run);
   for (size_t i = parts.count; i-- > 0;) {
     const Part &part = parts.list[i];
@@ -67,18 +68,18 @@ int64_t StageCosts::peakBytes(const StageRun &run) const {
                (part.begin > run.kept ? unitCosts.savedBytes(run.kept, part.begin) : 0);
     else if (part.begin > run.begin)
       before = part.costs->savedBytes(run.begin, part.begin);
-    most = std::max(most, before + part.costs->peakBytes(part.begin, part.end, part.zero, waiting));
+    most = std::max(most, before + part.costs->peakBytes(part.begin, part.end, part.zero, share));
   }
   return most;
 }
 
 int64_t StageCosts::temporaryBytes(StageCall call, const StageRun &run) const {
-  int64_t most = 0, waiting = parametersOf(run).waitingParts;
+  int64_t most = 0;
+  double share = parametersOf(run).waitingShare;
   Parts parts = partsOf(run);
   for (size_t i = 0; i < parts.count; ++i) {
     const Part &part = parts.list[i];
-    most =
-        std::max(most, part.costs->temporaryBytes(call, part.begin, part.end, part.zero, waiting));
+    most = std::max(most, part.costs->temporaryBytes(call, part.begin, part.end, part.zero, share));
   }
   return most;
 }

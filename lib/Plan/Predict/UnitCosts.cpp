@@ -455,13 +455,14 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
   return true;
 }
 
-int64_t UnitCosts::peakBytes(int a, int b, int zero, int64_t waiting) const {
+int64_t UnitCosts::peakBytes(int a, int b, int zero, double share) const {
   if (a >= b)
     return 0;
   int64_t earlier = before(a, b), others = earlier + after(a, b);
-  return std::max({mostForward[storing(zero)](a, b) - earlier,
-                   mostBackward[storing(zero)](a, b, waiting) - others,
-                   endBackward[storing(zero)][a] + waiting - others, savedBytes(a, b)});
+  const UnitPeaks &most = mostBackward[storing(zero)];
+  return std::max({mostForward[storing(zero)](a, b) - earlier, most(a, b, share) - others,
+                   endBackward[storing(zero)][a] + most.atEnd(a, b, share) - others,
+                   savedBytes(a, b)});
 }
 
 //===-- transfers ---------------------------------------------------------===//

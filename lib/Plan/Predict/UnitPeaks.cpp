@@ -2,6 +2,7 @@
 #include "dtc/Plan/Predict/UnitCosts.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dtc::plan {
 
@@ -11,17 +12,67 @@ static RangeMax sumOf(std::vector<int64_t> first, const std::vector<int64_t> &se
   return RangeMax(std::move(first));
 }
 
-UnitPeaks::UnitPeaks(const std::vector<int64_t> &own, const std::vector<int64_t> &ofBefore,
-                     const std::vector<int64_t> &ofAfter, std::shared_ptr<const UnitBlocks> blocks)
-    : blocks(std::move(blocks)), own(own), withBefore(sumOf(own, ofBefore)),
-      withAfter(sumOf(own, ofAfter)) {
-  std::vector<int64_t> both = own;
-  for (size_t unit = 0; unit < both.size(); ++unit)
-    both[unit] += ofBefore[unit] + ofAfter[unit];
-  withBoth = RangeMax(std::move(both));
+UnitPeaks::UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
+                     std::shared_ptr<const UnitBlocks> blocks)
+    : blocks(std::move(blocks)), own(own), withBefore(sumOf(own, beside.ofBefore)),
+      left(beside.left) {
+  const size_t units = own.size();
+  for (int half : {0, 1}) {
+    std::vector<int64_t> after = own;
+    for (size_t unit = 0; unit < units; ++unit) {
+      size_t next = this->blocks->end[unit];
+      after[unit] += beside.ofAfter[unit] + (half && next < units ? left[next] / 2 : 0);
+    }
+    withBoth[half] = sumOf(after, beside.ofBefore);
+    withAfter[half] = RangeMax(std::move(after));
+  }
 }
 
-/// What comes before all blocks is one, and what comes after them another (PlanBridge/Apply.cpp).
+UnitPeaks::UnitPeaks(std::vector<int64_t> each, const Beside &ofUnits) : left(ofUnits.left) {
+  sumBefore = sumAfter = {0};
+  for (size_t unit = 0; unit < each.size(); ++unit) {
+    sumBefore.push_back(sumBefore.back() + ofUnits.ofBefore[unit]);
+    sumAfter.push_back(sumAfter.back() + ofUnits.ofAfter[unit]);
+    each[unit] += sumBefore[unit] - sumAfter[unit + 1];
+  }
+  own = RangeMax(std::move(each));
+}
+
+int64_t UnitPeaks::of(int a, int b, int from, int to, double share) const {
+  if (!sumAfter.empty())
+    return own(from, to) - sumBefore[a] + sumAfter[b];
+  if (!blocks || blocks->end[a] >= b)
+    return own(from, to);
+  int first = blocks->end[a], last = blocks->begin[b - 1];
+  int64_t most = 0;
+  // Between none and half of what is left the most is convex: never too little.
+  auto add = [&](const RangeMax &none, const RangeMax &half, int begin, int end) {
+    begin = std::max(begin, from);
+    end = std::min(end, to);
+    if (begin >= end)
+      return;
+    int64_t bytes = none(begin, end);
+    if (share > 0)
+      bytes += std::llround(2 * share * double(half(begin, end) - bytes));
+    most = std::max(most, bytes);
+  };
+  add(withAfter[0], withAfter[1], a, first);
+  add(withBoth[0], withBoth[1], first, last);
+  add(withBefore, withBefore, last, b);
+  return most;
+}
+
+int64_t UnitPeaks::atEnd(int a, int b, double share) const {
+  if (left.empty())
+    return 0;
+  if (sumAfter.empty())
+    return std::llround(share * double(left[a]));
+  auto all = double(sumAfter[b] - sumAfter[a]);
+  return sumAfter[b] - sumAfter[a + 1] + std::llround(share * all);
+}
+
+/// What comes before all blocks is one, and what comes after them another (PlanBridge/Apply.cpp). A
+/// model without blocks is one, whose units are told apart as stages begin and end within it.
 void UnitCosts::findBlocksOfUnits(const std::vector<Block> &blocks) {
   std::vector<std::pair<int, int>> wholes(units()); // the block, and its copy
   for (int unit = 0; unit < executedUnits(); ++unit) {
@@ -34,6 +85,8 @@ void UnitCosts::findBlocksOfUnits(const std::vector<Block> &blocks) {
     for (int copy = 0; copy < (fold.repeats(unit) ? fold.copies : 1); ++copy)
       wholes[fold.at(unit, copy)] = {blockOfUnit.back(), copy};
   }
+  if (blocks.empty())
+    return;
   UnitBlocks result{std::vector<int>(units()), std::vector<int>(units())};
   for (int unit = 0; unit < units(); ++unit)
     result.begin[unit] =
@@ -160,32 +213,51 @@ void UnitCosts::addTemporaries(StageCall kind, int storing, const StoredLiveness
     mostOf[storing][call] = UnitPeaks(whole(&Most::all));
     return;
   }
-  const std::vector<int64_t> nothing(this->units(), 0);
-  std::vector<int64_t> after = nothing;
-  if (scatters)
-    after = countedBeside(beside(stored.gradients, true), whole(&Most::all), whole(&Most::beside));
-  else if (forward)
-    after = beside(stored.forward, true);
-  mostOf[storing][call] =
-      UnitPeaks(whole(&Most::all), gathers && !forward ? beside(stored.backward, false) : nothing,
-                after, exchanging);
+  mostOf[storing][call] = peaksOf(whole(&Most::all), stored, !forward, gathers, scatters,
+                                  whole(&Most::all), whole(&Most::beside));
 }
 
-int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, int64_t waiting) const {
+/// `most`: of each unit, and in its steps beside scatters.
+UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const StoredLiveness &stored,
+                             bool backward, bool gathers, bool scatters,
+                             const std::vector<int64_t> &most,
+                             const std::vector<int64_t> &besideScatters) const {
+  const std::vector<int64_t> nothing(units(), 0);
+  if (!exchanging) {
+    const std::vector<int64_t> &after = backward ? stored.gradients : stored.forward;
+    bool has = backward ? scatters : gathers;
+    return UnitPeaks(own, {backward && gathers ? stored.backward : nothing, has ? after : nothing,
+                           scatters ? stored.gradients : std::vector<int64_t>()});
+  }
+  UnitPeaks::Beside others{nothing, nothing, {}};
+  if (backward && gathers)
+    others.ofBefore = beside(stored.backward, false);
+  if (scatters) {
+    others.ofAfter = countedBeside(beside(stored.gradients, true), most, besideScatters);
+    others.left = forWhole([&](int unit) { return stored.gradients[blockOfUnit[unit]]; });
+  } else if (!backward) {
+    others.ofAfter = beside(stored.forward, true);
+  }
+  if (others.left.empty())
+    others.left = nothing;
+  return UnitPeaks(own, others, exchanging);
+}
+
+int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, double share) const {
   if (a >= b)
     return 0;
   if (call == StageCall::Forward || call == StageCall::InputGrad)
-    waiting = 0;
+    share = 0;
   const UnitPeaks &most = mostOf[storing(zero)][int(call)];
   const InMessages &less = inMessages[storing(zero)][int(call)];
   // The first unit's block scatters what it has when nothing else is left.
-  int64_t end = endOf[storing(zero)][int(call)][a] + waiting;
+  int64_t end = endOf[storing(zero)][int(call)][a] + most.atEnd(a, b, share);
   if (b - a == 1)
-    return std::max({int64_t{0}, end, most(a, b, waiting) - less.outside[a]});
-  int64_t result = std::max({end, most.of(a, b, a, a + 1, waiting) - less.below[a],
-                             most.of(a, b, b - 1, b, waiting) - less.above[b - 1]});
+    return std::max({int64_t{0}, end, most(a, b, share) - less.outside[a]});
+  int64_t result = std::max({end, most.of(a, b, a, a + 1, share) - less.below[a],
+                             most.of(a, b, b - 1, b, share) - less.above[b - 1]});
   if (b - a > 2)
-    result = std::max(result, most.of(a, b, a + 1, b - 1, waiting) - passing[int(call)](a, b));
+    result = std::max(result, most.of(a, b, a + 1, b - 1, share) - passing[int(call)](a, b));
   return std::max<int64_t>(0, result);
 }
 
@@ -194,7 +266,6 @@ void UnitCosts::addPeaks(const ExecutedSteps &steps, const StoredLiveness &store
                          const std::vector<int64_t> &live, const std::vector<int64_t> &forward,
                          const std::vector<int64_t> &backward) {
   const RankExecution &execution = steps.execution;
-  const std::vector<int64_t> nothing(units(), 0);
   for (int storing = 0; storing < kStorings; ++storing) {
     std::vector<int64_t> plain[2], most[2], beforeWaits[2]; // by pass
     std::vector<int64_t> ends(executedUnits(), 0);
@@ -221,16 +292,15 @@ void UnitCosts::addPeaks(const ExecutedSteps &steps, const StoredLiveness &store
     };
     endBackward[storing] = raised(ends, backward, true);
     bool gathers = storing > 1, scatters = storing > 0;
-    mostForward[storing] = gathers ? UnitPeaks(raised(most[false], forward, false), nothing,
-                                               beside(stored.forward, true), exchanging)
-                                   : UnitPeaks(raised(most[false], forward, false));
-    mostBackward[storing] =
-        scatters ? UnitPeaks(raised(most[true], backward, true),
-                             gathers ? beside(stored.backward, false) : nothing,
-                             countedBeside(beside(stored.gradients, true), ofWhole(most[true]),
-                                           ofWhole(beforeWaits[true])),
-                             exchanging)
-                 : UnitPeaks(raised(most[true], backward, true));
+    auto peaks = [&](bool back, const std::vector<int64_t> &whole) {
+      std::vector<int64_t> own = raised(most[back], whole, back);
+      return gathers || (back && scatters)
+                 ? peaksOf(own, stored, back, gathers, back && scatters, ofWhole(most[back]),
+                           ofWhole(beforeWaits[back]))
+                 : UnitPeaks(own);
+    };
+    mostForward[storing] = peaks(false, forward);
+    mostBackward[storing] = peaks(true, backward);
   }
 }
 

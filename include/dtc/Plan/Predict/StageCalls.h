@@ -43,6 +43,7 @@ public:
 
 private:
   StageCall callOf(const ExecutionStep &step) const;
+  void delayUnneeded();
 
   const RankExecution &execution;
   const Problem &problem;

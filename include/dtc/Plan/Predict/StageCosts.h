@@ -255,7 +255,7 @@ private:
     std::vector<Class> classes;
     double reductionSeconds = 0, reductionOverlap = 0;
     double forwardTransient = 0, backwardTransient = 0;
-    int64_t waitingParts = 0; ///< of a block's gradients
+    double waitingShare = 0; ///< of a block's gradients, until they are added up
     simulate::RankCost rank;
   };
   /// Units of a stage that are recomputed alike and stored by one level of ZeRO.

@@ -56,33 +56,33 @@ struct UnitBlocks {
 /// they are in the stage, too.
 class UnitPeaks {
 public:
+  /// What each unit holds of others' parameters and gradients.
+  struct Beside {
+    std::vector<int64_t> ofBefore, ofAfter;
+    std::vector<int64_t> left; ///< of gradients that wait for their sum, as a whole
+  };
   UnitPeaks() = default;
   explicit UnitPeaks(std::vector<int64_t> own) : own(std::move(own)) {}
-  UnitPeaks(const std::vector<int64_t> &own, const std::vector<int64_t> &ofBefore,
-            const std::vector<int64_t> &ofAfter, std::shared_ptr<const UnitBlocks> blocks);
-  /// Of the units [a, b), of which there is one at least. `waiting`: what the block after a unit's
-  /// own has left, too.
-  int64_t operator()(int a, int b, int64_t waiting = 0) const { return of(a, b, a, b, waiting); }
+  UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
+            std::shared_ptr<const UnitBlocks> blocks);
+  /// All units of a stage exchange together: each has the parameters of those that come later in
+  /// the pass, and the gradients of those that came before.
+  UnitPeaks(std::vector<int64_t> own, const Beside &ofUnits);
+  /// Of the units [a, b), of which there is one at least. `share`: of the gradients of the block
+  /// after a unit's own, what a rank has left of them.
+  int64_t operator()(int a, int b, double share = 0) const { return of(a, b, a, b, share); }
   /// Of the units [from, to) within these.
-  int64_t of(int a, int b, int from, int to, int64_t waiting = 0) const {
-    if (!blocks || blocks->end[a] >= b)
-      return own(from, to);
-    int first = blocks->end[a], last = blocks->begin[b - 1];
-    int64_t most = 0;
-    auto add = [&](const RangeMax &peaks, int begin, int end, int64_t bytes) {
-      begin = std::max(begin, from);
-      end = std::min(end, to);
-      most = begin < end ? std::max(most, peaks(begin, end) + bytes) : most;
-    };
-    add(withAfter, a, first, waiting);
-    add(withBoth, first, last, waiting);
-    add(withBefore, last, b, 0);
-    return most;
-  }
+  int64_t of(int a, int b, int from, int to, double share = 0) const;
+  /// What a unit has that is the last of its pass, beside its own.
+  int64_t atEnd(int a, int b, double share) const;
 
 private:
-  std::shared_ptr<const UnitBlocks> blocks; ///< null: nothing of others
-  RangeMax own, withBefore, withAfter, withBoth;
+  std::shared_ptr<const UnitBlocks> blocks; ///< null: nothing of others, or all of the stage
+  RangeMax own, withBefore;
+  /// With what is left of the gradients of the block after it, none of it and half of it.
+  RangeMax withAfter[2], withBoth[2];
+  std::vector<int64_t> left;                ///< by unit, of its own block or its own
+  std::vector<int64_t> sumBefore, sumAfter; ///< of the units before each, if they exchange together
 };
 
 class UnitCosts {
@@ -120,12 +120,12 @@ public:
   int64_t staticBytes(int a, int b) const { return staticSaved(a, b); }
   /// The most that one microbatch takes while nothing else runs, what is stored of parameters
   /// and their gradients aside. `zero`: by which level these are stored, in one stage if there
-  /// is no other. `waiting`: of what is stored of a block's gradients, until it is added up.
-  int64_t peakBytes(int a, int b, int zero = 0, int64_t waiting = 0) const;
+  /// is no other. `share`: what a rank has of a block's gradients until they are added up.
+  int64_t peakBytes(int a, int b, int zero = 0, double share = 0) const;
   /// What a microbatch keeps beside it where its backward pass comes in two calls.
   int64_t waitingBytes(int a, int b) const { return waiting(a, b); }
   /// The most that a call has beside what is kept for other calls, and beside messages.
-  int64_t temporaryBytes(StageCall call, int a, int b, int zero = 0, int64_t waiting = 0) const;
+  int64_t temporaryBytes(StageCall call, int a, int b, int zero = 0, double share = 0) const;
   /// What a rank sends over the cut before a unit, each pass.
   int64_t forwardBytes(int unit) const { return sentForward[unit]; }
   int64_t backwardBytes(int unit) const { return sentBackward[unit]; }
@@ -167,6 +167,9 @@ private:
   std::vector<int64_t> ofWhole(const std::vector<int64_t> &byUnit) const;
   void findBlocksOfUnits(const std::vector<Block> &blocks);
   std::vector<int64_t> beside(const std::vector<int64_t> &byBlock, bool after) const;
+  UnitPeaks peaksOf(const std::vector<int64_t> &own, const StoredLiveness &stored, bool backward,
+                    bool gathers, bool scatters, const std::vector<int64_t> &most,
+                    const std::vector<int64_t> &besideScatters) const;
   void addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored);
   template <typename Most>
   void addTemporaries(StageCall kind, int storing, const StoredLiveness &stored,
