@@ -67,6 +67,8 @@ struct Arithmetic {
   Value powerOfTwo(Value n) { return fromBits(shiftLeft(addInt(n, integer(127)), 23)); }
 
   Value exponential(Value x);
+  Value exponentialMinusOne(Value x);
+  Value smallExponentialMinusOne(Value x);
   Value logarithm(Value x);
   Value logarithmOfOnePlus(Value x);
   Value hyperbolicTangent(Value x);
@@ -76,6 +78,19 @@ struct Arithmetic {
 } // namespace
 
 using Predicate = arith::CmpFPredicate;
+
+/// For |x| <= log(2) / 2.
+Value Arithmetic::smallExponentialMinusOne(Value x) {
+  Value p = polynomial(x, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                           1.6666665459e-1f, 5.0000001201e-1f});
+  return multiplyAdd(p, multiply(x, x), x);
+}
+
+/// Without the difference of two numbers near to 1 where x is near to 0.
+Value Arithmetic::exponentialMinusOne(Value x) {
+  Value isSmall = compare(Predicate::OLE, absolute(x), number(0.34657359f));
+  return select(isSmall, smallExponentialMinusOne(x), subtract(exponential(x), number(1.0f)));
+}
 
 /// exp(x) = 2^n exp(r) with n the integer nearest to x / log 2, so |r| <= log(2) / 2.
 Value Arithmetic::exponential(Value x) {
@@ -90,9 +105,7 @@ Value Arithmetic::exponential(Value x) {
   Value nearest = arith::SubFOp::create(builder, loc, shifted, shifter);
   Value r = multiplyAdd(nearest, number(-0.693359375f), x);
   r = multiplyAdd(nearest, number(2.12194440e-4f), r);
-  Value p = polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
-                           1.6666665459e-1f, 5.0000001201e-1f});
-  Value result = add(multiplyAdd(p, multiply(r, r), r), number(1.0f));
+  Value result = add(smallExponentialMinusOne(r), number(1.0f));
   // In two steps: 2^n alone may be subnormal or infinite where the result is not.
   Value half = shiftRight(n, 1);
   return multiply(multiply(result, powerOfTwo(half)), powerOfTwo(subtractInt(n, half)));
@@ -171,6 +184,7 @@ Value approximate(OpBuilder &builder, Operation *op, ValueRange operands) {
   Value x = operands[0];
   return llvm::TypeSwitch<Operation *, Value>(op)
       .Case([&](math::ExpOp) { return a.exponential(x); })
+      .Case([&](math::ExpM1Op) { return a.exponentialMinusOne(x); })
       .Case([&](math::LogOp) { return a.logarithm(x); })
       .Case([&](math::Log1pOp) { return a.logarithmOfOnePlus(x); })
       .Case([&](math::TanhOp) { return a.hyperbolicTangent(x); })

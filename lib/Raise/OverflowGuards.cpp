@@ -34,16 +34,30 @@ static bool isBoundOfF16(Value value, int sign) {
   return least && *least >= kLargestOfF16 - kMargin && *least <= kLargestOfF16;
 }
 
-void dropOverflowGuards(func::FuncOp func) {
-  func.walk([](Operation *op) {
-    if (!isa<arith::MinimumFOp, arith::MaximumFOp>(op))
-      return;
+/// What an op keeps within a bound of f16; null where it does something else.
+static Value guarded(Operation *op) {
+  if (isa<arith::MinimumFOp, arith::MaximumFOp>(op)) {
     const int sign = isa<arith::MinimumFOp>(op) ? 1 : -1;
     for (unsigned i : {0, 1})
-      if (isBoundOfF16(op->getOperand(i), sign)) {
-        op->getResult(0).replaceAllUsesWith(op->getOperand(1 - i));
-        return;
-      }
+      if (isBoundOfF16(op->getOperand(i), sign))
+        return op->getOperand(1 - i);
+    return {};
+  }
+  // The bound where x isn't within it, else x.
+  auto select = dyn_cast<arith::SelectOp>(op);
+  auto meets = select ? select.getCondition().getDefiningOp<arith::CmpFOp>() : nullptr;
+  if (!meets || meets.getLhs() != select.getFalseValue() || meets.getRhs() != select.getTrueValue())
+    return {};
+  const bool isMost = meets.getPredicate() == arith::CmpFPredicate::OGE;
+  if (!isMost && meets.getPredicate() != arith::CmpFPredicate::OLE)
+    return {};
+  return isBoundOfF16(meets.getRhs(), isMost ? 1 : -1) ? select.getFalseValue() : Value();
+}
+
+void dropOverflowGuards(func::FuncOp func) {
+  func.walk([](Operation *op) {
+    if (Value inner = guarded(op))
+      op->getResult(0).replaceAllUsesWith(inner);
   });
   // The bounds ask whether any element is infinite, which mixes samples.
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func.getBody().front())))

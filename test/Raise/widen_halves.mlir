@@ -78,6 +78,28 @@ func.func @forward(%x: tensor<4x8xf16> {dtc.role = #dtc.role<input, "x">},
 
 // -----
 
+// Bounds that are numbers are choices.
+// CHECK: func.func @forward(%[[X:.*]]: tensor<4xf32>, %{{.*}})
+// CHECK-NEXT: %[[LEAST:.*]] = arith.constant dense<-6.000000e+04> : tensor<4xf32>
+// CHECK-NEXT: %[[MEETS:.*]] = arith.cmpf ole, %[[X]], %[[LEAST]]
+// CHECK-NEXT: %[[KEPT:.*]] = arith.select %[[MEETS]], %[[LEAST]], %[[X]]
+// CHECK-NEXT: return %[[KEPT]]
+dtc.parameter trainable @w : tensor<4xf16> file tensor<4xf16>
+func.func @forward(%x: tensor<4xf16>, %w: tensor<4xf16> {dtc.role = #dtc.role<parameter, "w">}) -> tensor<4xf16> {
+  %least = arith.constant dense<-60000.0> : tensor<4xf16>
+  %guard = arith.constant dense<-64504.0> : tensor<4xf16>
+  %most = arith.constant dense<64504.0> : tensor<4xf16>
+  %0 = arith.cmpf ole, %x, %least : tensor<4xf16>
+  %1 = arith.select %0, %least, %x : tensor<4xi1>, tensor<4xf16>
+  %2 = arith.cmpf ole, %1, %guard : tensor<4xf16>
+  %3 = arith.select %2, %guard, %1 : tensor<4xi1>, tensor<4xf16>
+  %4 = arith.cmpf oge, %3, %most : tensor<4xf16>
+  %5 = arith.select %4, %most, %3 : tensor<4xi1>, tensor<4xf16>
+  return %5 : tensor<4xf16>
+}
+
+// -----
+
 // Bounds within the range of f16 are the model's own, and so are those of the other side.
 // CHECK: func.func @forward
 // CHECK: arith.minimumf

@@ -21,6 +21,7 @@ import families
 import messages
 import moe
 import parts
+import points
 import recurrent
 import upsampling
 import windows
@@ -229,6 +230,7 @@ MODELS = {
         Model("windows", windows.Windows, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("upsampling", upsampling.Upsampling, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("recurrent", recurrent.Recurrent, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("points", points.Points, ("x",), 28, Task.CLASS, (FEATURES,)),
     )
 }
 
@@ -318,6 +320,7 @@ PROGRAMS = (
     Program("windows", "windows"),
     Program("upsampling", "upsampling"),
     Program("recurrent", "recurrent"),
+    Program("points", "points"),
 )
 
 

@@ -32,7 +32,8 @@ static Value emitPower(Emitter &emit, Value base, const Tensor &exponent, Value 
   return math::PowFOp::create(emit, base, exponentValue);
 }
 
-/// The remainder of a division whose quotient is rounded down: it has the divisor's sign.
+/// The remainder of a division whose quotient is rounded down: it has the divisor's sign. That of 0
+/// stays as it is, so that the gradient passes there, too.
 static Value emitFloatModulo(Emitter &emit, Value a, Value b) {
   using Predicate = arith::CmpFPredicate;
   Value zero = splatLike(emit, b, 0), remainder = arith::RemFOp::create(emit, a, b);
@@ -40,10 +41,8 @@ static Value emitFloatModulo(Emitter &emit, Value a, Value b) {
     return arith::CmpFOp::create(emit, predicate, x, zero);
   };
   Value differ = arith::XOrIOp::create(emit, is(Predicate::OLT, remainder), is(Predicate::OLT, b));
-  Value moved =
-      arith::SelectOp::create(emit, differ, arith::AddFOp::create(emit, remainder, b), remainder);
-  return arith::SelectOp::create(emit, is(Predicate::OEQ, remainder),
-                                 math::CopySignOp::create(emit, remainder, b), moved);
+  Value moves = arith::AndIOp::create(emit, is(Predicate::UNE, remainder), differ);
+  return arith::SelectOp::create(emit, moves, arith::AddFOp::create(emit, remainder, b), remainder);
 }
 
 static std::optional<arith::CmpFPredicate> floatPredicate(StringRef op) {
@@ -326,6 +325,20 @@ FailureOr<Tensor> activation(Conversion &node, graph::Activation kind, const Ten
   return Tensor(graph::ActivationOp::create(node.emit, x.getType(), kind, x).getResult());
 }
 
+/// The bound where x isn't within it, else x: an op of extremes would halve the gradient of ties.
+static FailureOr<Tensor> bounded(Conversion &node, const Tensor &x, const Tensor &bound,
+                                 bool isLow) {
+  if (!isa<FloatType>(x.element()) || (x.host && bound.host))
+    return binary(node, isLow ? "Max" : "Min", x, bound);
+  auto shape = broadcastShapes({x.shape(), bound.shape()});
+  if (failed(shape) || x.element() != bound.element())
+    return LogicalResult(node.error() << "has bounds that do not fit");
+  const auto met = isLow ? arith::CmpFPredicate::OLE : arith::CmpFPredicate::OGE;
+  Value inner = node.valueAs(x, *shape), outer = node.valueAs(bound, *shape);
+  Value meets = arith::CmpFOp::create(node.emit, met, inner, outer);
+  return Tensor(arith::SelectOp::create(node.emit, meets, outer, inner).getResult());
+}
+
 FailureOr<Tensor> clamp(Conversion &node, const Tensor &input, const Tensor *low,
                         const Tensor *high) {
   const bool isFloat = isa<FloatType>(input.element());
@@ -333,9 +346,9 @@ FailureOr<Tensor> clamp(Conversion &node, const Tensor &input, const Tensor *low
     return activation(node, graph::Activation::Relu6, input);
   FailureOr<Tensor> result = input;
   if (low)
-    result = binary(node, "Max", *result, *low);
+    result = bounded(node, *result, *low, /*isLow=*/true);
   if (high && succeeded(result))
-    result = binary(node, "Min", *result, *high);
+    result = bounded(node, *result, *high, /*isLow=*/false);
   return result;
 }
 
@@ -382,7 +395,8 @@ Value mish(Emitter &emit, Value x) {
 
 Value elu(Emitter &emit, Value x, double alpha) {
   // Of what isn't taken the exponential must be finite, as gradients pass through it.
-  Value negative = arith::MinimumFOp::create(emit, x, splatLike(emit, x, 0));
+  Value positive = arith::CmpFOp::create(emit, arith::CmpFPredicate::OGT, x, splatLike(emit, x, 0));
+  Value negative = arith::SelectOp::create(emit, positive, splatLike(emit, x, 0), x);
   Value below = math::ExpM1Op::create(emit, negative);
   return whereAbove(emit, x, arith::MulFOp::create(emit, below, splatLike(emit, x, alpha)));
 }

@@ -1,4 +1,6 @@
 #include "dtc/Import/Build/Selection.h"
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Import/Build/Reduction.h"
 #include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
@@ -54,6 +56,26 @@ FailureOr<Tensor> argExtreme(Conversion &node, const Tensor &data, int64_t axis,
   Shape kept = shape;
   kept[axis] = 1;
   return Tensor(which.keepDims ? reshape(emit, found, kept) : found);
+}
+
+FailureOr<Tensor> firstExtreme(Conversion &node, const Tensor &data, int64_t axis,
+                               const ArgExtreme &which) {
+  auto extreme =
+      reduceTensor(node, which.isMax ? "ReduceMax" : "ReduceMin", data, {axis}, which.keepDims);
+  if (failed(extreme) || extreme->host || !isa<FloatType>(data.element()))
+    return extreme;
+  auto position = argExtreme(node, data, axis, {which.isMax, which.last, /*keepDims=*/false});
+  if (failed(position))
+    return position;
+  graph::TensorBuilder b(node.emit, node.emit.getLoc());
+  const Shape shape = data.shape();
+  Value top = node.value(*extreme);
+  Value isThere = b.compare(arith::CmpIPredicate::eq, b.iota(node.emit.getI64Type(), shape, axis),
+                            b.spread(node.value(*position), shape, {axis}));
+  Value element =
+      b.reshape(b.sum(b.selectOr(isThere, node.value(data), 0.0), {axis}), extreme->shape());
+  // Where it is no number, the position may be that of another element.
+  return Tensor(b.select(b.compare(arith::CmpFPredicate::ORD, top, top), element, top));
 }
 
 } // namespace dtc::import

@@ -1,6 +1,7 @@
 // Convolution and pooling.
 #include "GraphBuilder.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Import/Build/Selection.h"
 #include "dtc/Import/Build/Windows.h"
 
 using namespace mlir;
@@ -131,9 +132,11 @@ static LogicalResult convertGlobalPool(NodeConverter &node) {
     kept[i] = 1;
   }
   Emitter &emit = node.emit;
-  if (node.op() == "GlobalMaxPool")
-    return node.define(
-        reshape(emit, reduce(emit, graph::ReduceKind::Max, node.value(0), axes), kept));
+  if (node.op() == "GlobalMaxPool") {
+    Value flat = reshape(emit, node.value(0), {input[0], input[1], count});
+    auto top = firstExtreme(node, Tensor(flat), 2, {/*isMax=*/true, /*last=*/false, false});
+    return failed(top) ? failure() : node.define(reshape(emit, node.value(*top), kept));
+  }
   Value sum = reduce(emit, graph::ReduceKind::Sum, node.value(0), axes);
   return node.define(reshape(emit, divideByCount(emit, sum, count), kept));
 }

@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringSwitch.h"
 
 #include <cmath>
+#include <numbers>
 
 using namespace mlir;
 
@@ -198,14 +199,22 @@ static FailureOr<double> divisor(AtenConverter &node, StringRef name) {
   return number;
 }
 
+/// x where beta * x is above the threshold. From 20 on, the default, both are the same number.
 static LogicalResult convertSoftplus(AtenConverter &node) {
   auto self = node.tensor("self");
   auto beta = divisor(node, "beta");
-  if (failed(self) || failed(beta))
+  auto threshold = node.number("threshold", 20);
+  if (failed(self) || failed(beta) || failed(threshold))
     return failure();
-  Value x = scaled(node.emit, node.value(*self), *beta);
-  auto soft = activation(node, graph::Activation::Softplus, Tensor(x));
-  return failed(soft) ? failure() : node.define(scaled(node.emit, node.value(*soft), 1 / *beta));
+  Value x = node.value(*self), inner = scaled(node.emit, x, *beta);
+  auto soft = activation(node, graph::Activation::Softplus, Tensor(inner));
+  if (failed(soft))
+    return failure();
+  Value result = scaled(node.emit, node.value(*soft), 1 / *beta);
+  if (*threshold >= 20)
+    return node.define(result);
+  graph::TensorBuilder b(node.emit, node.emit.getLoc());
+  return node.define(b.select(b.compare(arith::CmpFPredicate::OGT, inner, *threshold), x, result));
 }
 
 /// max(0, x) + min(0, alpha * (exp(x / alpha) - 1)).
@@ -217,6 +226,38 @@ static LogicalResult convertCelu(AtenConverter &node) {
   Value x = node.value(*self);
   Value below = elu(node.emit, scaled(node.emit, x, 1 / *alpha), *alpha);
   return node.define(whereAbove(node.emit, x, below));
+}
+
+/// x log(y), which is 0 where x is, and there has no gradient of a y without a logarithm.
+static LogicalResult convertXLogY(AtenConverter &node) {
+  auto self = node.operand("self"), other = node.operand("other");
+  if (failed(self) || failed(other))
+    return failure();
+  const Type type = floatFor(promoted(*self, *other));
+  auto left = cast(node, self->tensor, type), right = cast(node, other->tensor, type);
+  if (failed(left) || failed(right))
+    return failure();
+  auto shape = broadcastShapes({left->shape(), right->shape()});
+  if (failed(shape))
+    return node.error() << "operands of shapes that do not broadcast";
+  graph::TensorBuilder b(node.emit, node.emit.getLoc());
+  Value x = node.valueAs(*left, *shape), y = node.valueAs(*right, *shape);
+  Value isNothing = arith::AndIOp::create(node.emit, b.compare(arith::CmpFPredicate::OEQ, x, 0.0),
+                                          b.compare(arith::CmpFPredicate::OLE, y, 0.0));
+  return node.define(b.mul(x, b.unary<math::LogOp>(b.selectOr(isNothing, 1.0, y))));
+}
+
+/// sin(pi x) / (pi x), which is 1 at 0 and flat there.
+static LogicalResult convertSinc(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto input = failed(self) ? self : cast(node, *self, floatFor(self->element()));
+  if (failed(input))
+    return failure();
+  graph::TensorBuilder b(node.emit, node.emit.getLoc());
+  Value angle = b.scale(node.value(*input), std::numbers::pi);
+  Value isZero = b.compare(arith::CmpFPredicate::OEQ, angle, 0.0);
+  Value safe = b.selectOr(isZero, 1.0, angle);
+  return node.define(b.selectOr(isZero, 1.0, b.div(b.unary<math::SinOp>(safe), safe)));
 }
 
 /// x where it is further from 0 than `lambd`, and with a soft edge nearer to 0 by this; else 0.
@@ -287,6 +328,8 @@ void addActivations(AtenTable &table) {
   table["aten.softshrink"] = table["aten.hardshrink"] = convertShrink;
   table["aten.threshold"] = convertThreshold;
   table["aten.rrelu"] = convertRRelu;
+  table["aten.xlogy"] = convertXLogY;
+  table["aten.sinc"] = convertSinc;
   table["aten.log1p"] = convertFloatOp<math::Log1pOp>;
   table["aten.expm1"] = convertFloatOp<math::ExpM1Op>;
   table["aten.log2"] = table["aten.log10"] = convertLogarithm;

@@ -250,8 +250,15 @@ static LogicalResult convertClamp(AtenConverter &node) {
       return failure();
     bounds[i] = *value;
   }
-  return node.define(
-      clamp(node, *self, bounds[0] ? &*bounds[0] : nullptr, bounds[1] ? &*bounds[1] : nullptr));
+  if (node.overload() != "Tensor")
+    return node.define(
+        clamp(node, *self, bounds[0] ? &*bounds[0] : nullptr, bounds[1] ? &*bounds[1] : nullptr));
+  // Bounds that are tensors share the gradient where they are met.
+  FailureOr<Tensor> result = *self;
+  for (int i : {0, 1})
+    if (bounds[i] && succeeded(result))
+      result = binary(node, i == 0 ? "Max" : "Min", *result, *bounds[i]);
+  return node.define(result);
 }
 
 static LogicalResult convertIsInfinite(AtenConverter &node) {

@@ -56,6 +56,8 @@ static LogicalResult convertMax(AtenConverter &node) {
     if (failed(at) || failed(node.define(1, *at)))
       return failure();
   }
+  if (node.has("dim"))
+    return node.define(firstExtreme(node, *self, axes->front(), {isMax, false, *keep}));
   return node.define(reduceTensor(node, isMax ? "ReduceMax" : "ReduceMin", *self, *axes, *keep));
 }
 
@@ -69,7 +71,18 @@ static LogicalResult convertLogSumExp(AtenConverter &node) {
                       : node.define(reduceTensor(node, "ReduceLogSumExp", *self, *axes, *keep));
 }
 
-/// Euclidean lengths, whose gradient at 0 is 0, and sums of sizes.
+/// A root whose gradient at 0 is 0.
+static FailureOr<Tensor> safeRoot(AtenConverter &node, const Tensor &squares) {
+  const Shape shape = squares.shape();
+  const Tensor zero = HostTensor::splat(squares.element(), shape, 0),
+               one = HostTensor::splat(squares.element(), shape, 1);
+  auto isZero = binary(node, "Equal", squares, zero);
+  auto safe = failed(isZero) ? isZero : select(node, *isZero, one, squares);
+  auto root = failed(safe) ? safe : unary(node, "Sqrt", *safe);
+  return failed(root) ? root : select(node, *isZero, zero, *root);
+}
+
+/// Euclidean lengths and sums of sizes.
 static LogicalResult convertVectorNorm(AtenConverter &node) {
   auto self = node.tensor("self");
   auto order = node.number(node.op() == "aten.norm" ? "p" : "ord", 2);
@@ -84,15 +97,7 @@ static LogicalResult convertVectorNorm(AtenConverter &node) {
   if (*order == 1)
     return node.define(reduceTensor(node, "ReduceL1", *self, *axes, *keep));
   auto squares = reduceTensor(node, "ReduceSumSquare", *self, *axes, *keep);
-  if (failed(squares))
-    return failure();
-  const Shape shape = squares->shape();
-  const Tensor zero = HostTensor::splat(self->element(), shape, 0),
-               one = HostTensor::splat(self->element(), shape, 1);
-  auto above = binary(node, "Greater", *squares, zero);
-  auto safe = failed(above) ? above : select(node, *above, *squares, one);
-  auto root = failed(safe) ? safe : unary(node, "Sqrt", *safe);
-  return failed(root) ? failure() : node.define(select(node, *above, *root, zero));
+  return failed(squares) ? failure() : node.define(safeRoot(node, *squares));
 }
 
 /// any and all of truths.
@@ -139,7 +144,7 @@ static LogicalResult convertVariance(AtenConverter &node) {
   Host divisor = HostTensor::splat(self->element(), {}, count);
   auto variance = binary(node, "Div", *sum, Tensor(divisor));
   if (node.op() == "aten.std" && succeeded(variance))
-    variance = unary(node, "Sqrt", *variance);
+    variance = safeRoot(node, *variance);
   return node.define(variance);
 }
 

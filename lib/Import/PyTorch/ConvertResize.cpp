@@ -8,6 +8,7 @@
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Reduction.h"
 #include "dtc/Import/Build/Resize.h"
+#include "dtc/Import/Build/Selection.h"
 #include "dtc/Import/Build/Windows.h"
 #include "dtc/Import/Unsupported.h"
 
@@ -163,12 +164,12 @@ static FailureOr<Tensor> meanOfParts(AtenConverter &node, const Tensor &tensor, 
 
 static FailureOr<Tensor> maximumOfParts(AtenConverter &node, const Tensor &tensor, int64_t dim,
                                         int64_t to) {
-  if (failed(node.chargeNodes(3 * to)))
+  if (failed(node.chargeNodes(16 * to)))
     return failure();
   std::vector<Tensor> maxima;
   for (const Part &part : adaptiveParts(tensor.shape()[dim], to)) {
-    auto maximum = reduceTensor(node, "ReduceMax",
-                                sliceTensor(node, tensor, dim, part.begin, part.size), {dim}, true);
+    auto maximum = firstExtreme(node, sliceTensor(node, tensor, dim, part.begin, part.size), dim,
+                                {/*isMax=*/true, /*last=*/false, /*keepDims=*/true});
     if (failed(maximum))
       return failure();
     maxima.push_back(*maximum);
@@ -213,14 +214,15 @@ static LogicalResult convertAdaptivePool(AtenConverter &node) {
       return node.error() << "has a bad size: " << to;
     divides = divides && size % to == 0;
   }
-  if (*asked == Shape(n, 1))
-    return node.define(reduceTensor(node, isMax ? "ReduceMax" : "ReduceMean", *self,
+  if (*asked == Shape(n, 1) && !isMax)
+    return node.define(reduceTensor(node, "ReduceMean", *self,
                                     llvm::to_vector(llvm::seq<int64_t>(lead, self->rank())),
                                     /*keepDims=*/true));
-  if (divides)
+  if (divides && *asked != Shape(n, 1))
     return node.define(poolEvenly(node, *self, *asked, isMax));
   FailureOr<Tensor> result = *self;
-  for (int64_t i = 0; i < n && succeeded(result); ++i)
+  // From the last dimension on, so that the first of equal elements is taken.
+  for (int64_t i = n - 1; i >= 0 && succeeded(result); --i)
     if (from[i] != (*asked)[i])
       result = isMax ? maximumOfParts(node, *result, lead + i, (*asked)[i])
                      : meanOfParts(node, *result, lead + i, (*asked)[i]);

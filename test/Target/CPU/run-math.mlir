@@ -26,6 +26,15 @@ func.func @erf(%x: tensor<10007xf32>) -> tensor<10007xf32> {
   %0 = math.erf %x : tensor<10007xf32>
   return %0 : tensor<10007xf32>
 }
+// Also where the exponential is 1 to a few digits.
+func.func @expm1(%x: tensor<10007xf32>) -> (tensor<10007xf32>, tensor<10007xf32>) {
+  %0 = math.expm1 %x : tensor<10007xf32>
+  %tiny = arith.constant dense<1.0e-5> : tensor<10007xf32>
+  %1 = arith.mulf %x, %tiny : tensor<10007xf32>
+  %2 = math.expm1 %1 : tensor<10007xf32>
+  %3 = arith.divf %2, %tiny : tensor<10007xf32>
+  return %0, %3 : tensor<10007xf32>, tensor<10007xf32>
+}
 func.func @others(%x: tensor<1001xf32>) -> (tensor<1001xf32>, tensor<1001xf32>, tensor<1001xf32>) {
   %0 = math.sin %x : tensor<1001xf32>
   %1 = math.cos %x : tensor<1001xf32>

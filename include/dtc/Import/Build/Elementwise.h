@@ -16,7 +16,7 @@ llvm::FailureOr<Tensor> binary(Conversion &node, llvm::StringRef op, const Tenso
                                const Tensor &rhs);
 llvm::FailureOr<Tensor> unary(Conversion &node, llvm::StringRef op, const Tensor &input);
 llvm::FailureOr<Tensor> activation(Conversion &node, graph::Activation kind, const Tensor &input);
-/// Bounds may be null.
+/// Bounds may be null. As in PyTorch, no gradient passes where a bound that is a number is met.
 llvm::FailureOr<Tensor> clamp(Conversion &node, const Tensor &input, const Tensor *low,
                               const Tensor *high);
 llvm::FailureOr<Tensor> select(Conversion &node, const Tensor &condition, const Tensor &lhs,

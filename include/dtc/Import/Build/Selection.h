@@ -18,5 +18,8 @@ struct ArgExtreme {
 };
 llvm::FailureOr<Tensor> argExtreme(Conversion &node, const Tensor &data, int64_t axis,
                                    const ArgExtreme &which);
+/// The element at that position. It alone has the gradient of equal ones, which ReduceMax divides.
+llvm::FailureOr<Tensor> firstExtreme(Conversion &node, const Tensor &data, int64_t axis,
+                                     const ArgExtreme &which);
 
 } // namespace dtc::import
