@@ -33,6 +33,8 @@ static int runMain(int (*main)(int, char **), std::vector<std::string> arguments
 
 NB_MODULE(_dtc, module) {
   using namespace dtc::python;
+  // A call that Control-C left goes on, and may hold what it makes when the process ends.
+  nb::set_leak_warnings(false);
   module.doc() = "The compiler and the runtime of dtc, over their C API (include/dtc-c).";
   module.def("command", &command, nb::arg("arguments"),
              "What a command of dtc prints. The arguments begin with the command's name.");

@@ -157,6 +157,20 @@ def test_pickles_are_looked_at_before_libtorch(tmp_path, case, member):
     assert f"mlp/{member}: " in line and message in line
 
 
+@pytest.mark.parametrize("member", ["data.pkl", "code/__torch__.py", "data/0"])
+def test_compressed_members_are_bounded(tmp_path, member):
+    """Whatever they unpack to, nobody unpacks it."""
+    with zipfile.ZipFile(MODELS / "mlp.pt") as before, zipfile.ZipFile(tmp_path / "mlp.pt", "w") as after:
+        for info in before.infolist():
+            if not info.filename.endswith("/" + member):
+                after.writestr(info.filename, before.read(info))
+        after.writestr(zipfile.ZipInfo(f"mlp/{member}"), bytes(65 << 20), zipfile.ZIP_DEFLATED)
+    for suffix in ("shapes", "recorded"):
+        shutil.copy(MODELS / f"mlp.pt.{suffix}", tmp_path)
+    line = refusal(tmp_path / "mlp.pt", "--shape", "x=8x32")
+    assert f"mlp/{member}: is too large for a compressed member: {65 << 20}" in line
+
+
 if LIVE:
     from torchscript_cases import CASES
 

@@ -282,6 +282,27 @@ def test_control_c_ends_a_long_call():
     assert done.stdout == "interrupted True\n", done.stderr
 
 
+LEFT_BEHIND = """
+import sys, threading
+import dtc
+made = threading.Event()
+def call():
+    plan = dtc.plan(sys.argv[1], gpus=2)
+    made.set()
+    threading.Event().wait()
+    print(plan)
+threading.Thread(target=call, daemon=True).start()
+made.wait()
+"""
+
+
+def test_a_call_that_control_c_left_ends_with_the_process():
+    """What it holds then isn't complained of."""
+    done = subprocess.run([sys.executable, "-c", LEFT_BEHIND, MODELS / "mlp.onnx"], capture_output=True, text=True, timeout=60,
+                          env={"PYTHONPATH": str(PACKAGE)})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_calls_beside_signals_end_as_others():
     assert interruptible(len, "four") == 4
     with pytest.raises(dtc.UsageError):

@@ -93,9 +93,9 @@ _SCALE = {"loss-scale": 2**21, "loss-scale-growth-interval": 3}
 _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
 _FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe",
-             "messages", "parts", "windows", "upsampling", "recurrent", "points")
-# Of upsampling and points, SGD at this rate diverges.
-_STEADY = tuple(model for model in _FAMILIES if model not in ("upsampling", "points"))
+             "messages", "parts", "windows", "upsampling", "recurrent", "points", "distances")
+# Of these, SGD at this rate diverges.
+_STEADY = tuple(model for model in _FAMILIES if model not in ("upsampling", "points", "distances"))
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
 
 RECIPES = (

@@ -20,10 +20,7 @@ from draw import Distribution, draw
 from pt2_export import _with_named_inputs
 
 SCRIPTED = "scripted"
-# LibTorch takes recurrent layers apart into changes of parts in place, and padding to the same size is an operator of its own.
-# dtc refuses both.
-_REFUSED = ("recurrent", "upsampling")
-TRACED = [program.model for program in zoo.PROGRAMS if program.name == program.model and program.model not in _REFUSED]
+TRACED = [program.model for program in zoo.PROGRAMS if program.name == program.model]
 # Paths of the machine that traced, and example inputs that nobody reads.
 _DROPPED = (".debug_pkl", "traced_inputs.pkl", "/.data/serialization_id")
 

@@ -17,6 +17,7 @@ import transformers
 from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
+import distances
 import families
 import messages
 import moe
@@ -231,6 +232,7 @@ MODELS = {
         Model("upsampling", upsampling.Upsampling, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("recurrent", recurrent.Recurrent, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("points", points.Points, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("distances", distances.Distances, ("x",), 28, Task.CLASS, (FEATURES,)),
     )
 }
 
@@ -321,6 +323,7 @@ PROGRAMS = (
     Program("upsampling", "upsampling"),
     Program("recurrent", "recurrent"),
     Program("points", "points"),
+    Program("distances", "distances"),
 )
 
 

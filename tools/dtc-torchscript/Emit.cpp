@@ -220,13 +220,13 @@ std::string Values::putBack(const View &view, const std::string &whole, const st
                                   Json::array({self(part), named("dim", intArgument(dim))}), by);
     return putSlice(view, dim, at, at + 1, whole, wide, by);
   }
-  if (is({"slice", "narrow"})) {
-    const int64_t dim = axisOf(view, "dim", rank), size = view.from[dim];
-    const c10::IValue *start = find(of, "start"), *step = find(of, "step");
-    if (step && step->isInt() && step->toInt() != 1 && view.from != view.to)
+  if (is({"slice", "narrow", "chunk", "split", "split_with_sizes", "unsafe_chunk", "unsafe_split",
+          "unsafe_split_with_sizes"})) {
+    const int64_t dim = axisOf(view, "dim", rank), stride = view.strides.at(dim);
+    const c10::IValue *step = find(of, "step");
+    if (stride == 0 || (step && step->isInt() && step->toInt() != 1 && view.from != view.to))
       throw Refusal("changes a slice with steps in place");
-    int64_t begin = start && start->isInt() ? start->toInt() : 0;
-    begin = std::clamp<int64_t>(begin < 0 ? begin + size : begin, 0, size);
+    const int64_t begin = view.offset / stride;
     return putSlice(view, dim, begin, begin + view.to[dim], whole, part, by);
   }
   throw Refusal("changes a part of a tensor in place, which it took by aten::" + op);

@@ -83,6 +83,22 @@ static Tensor floorDivide(const Tensor &self, const Tensor &other) {
                    self.options().dtype(at::result_type(self, other)));
 }
 
+static Tensor distances(const Tensor &a, const Tensor &b, double, std::optional<int64_t>) {
+  std::vector<int64_t> sizes =
+      at::infer_size(a.sizes().slice(0, a.dim() - 2), b.sizes().slice(0, b.dim() - 2));
+  sizes.insert(sizes.end(), {a.size(-2), b.size(-2)});
+  return emptyLike(a, sizes);
+}
+
+/// The sums or means of bags, and what only the gradient needs.
+static std::tuple<Tensor, Tensor, Tensor, Tensor>
+embeddingBag(const Tensor &weight, const Tensor &indices, const Tensor &offsets, bool, int64_t,
+             bool, const std::optional<Tensor> &, bool includeLast, int64_t) {
+  const int64_t bags = offsets.size(0) - (includeLast ? 1 : 0);
+  return {emptyLike(weight, {bags, weight.size(1)}), at::empty_like(indices),
+          emptyLike(offsets, {bags}), emptyLike(offsets, {bags})};
+}
+
 static Tensor sameShape(const Tensor &self) { return at::empty_like(self); }
 
 TORCH_LIBRARY_IMPL(aten, Meta, m) {
@@ -95,6 +111,9 @@ TORCH_LIBRARY_IMPL(aten, Meta, m) {
   m.impl("var_mean.correction", varianceAndMean);
   m.impl("floor_divide", floorDivide);
   m.impl("abs", sameShape);
+  m.impl("_cdist_forward", distances);
+  m.impl("_embedding_bag", embeddingBag);
+  m.impl("_embedding_bag_forward_only", embeddingBag);
 }
 
 } // namespace dtc::torchscript

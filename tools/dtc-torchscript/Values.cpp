@@ -242,6 +242,8 @@ void Values::define(const std::shared_ptr<Application> &application,
         found = true;
         view.self = at;
         view.from = argument.toTensor().sizes().vec();
+        view.strides = argument.toTensor().strides().vec();
+        view.offset = results[i].storage_offset() - argument.toTensor().storage_offset();
         views = value(argument.toTensor()).views;
       }
       if (!found)

@@ -43,6 +43,8 @@ struct View {
   std::shared_ptr<const Application> of;
   size_t self = 0, result = 0;   ///< which argument is the other tensor; which result this one is
   std::vector<int64_t> from, to; ///< sizes of both
+  std::vector<int64_t> strides;  ///< of the other tensor
+  int64_t offset = 0;            ///< where this one's elements begin among the other's
 };
 
 /// Elements that several tensors may share.

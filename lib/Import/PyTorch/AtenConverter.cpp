@@ -106,6 +106,9 @@ static StringRef canonical(StringRef base) {
       .Case("special_logsumexp", "logsumexp")
       .Case("special_softmax", "softmax")
       .Case("subtract", "sub")
+      .Case("unsafe_chunk", "chunk")
+      .Case("unsafe_split", "split")
+      .Case("unsafe_split_with_sizes", "split_with_sizes")
       .Default(base);
 }
 

@@ -72,6 +72,21 @@ static LogicalResult convertEinsum(AtenConverter &node) {
   return node.define(einsum(node, *equation, *operands));
 }
 
+/// input1 [..., i], input2 [..., j], weight [out, i, j]
+static LogicalResult convertBilinear(AtenConverter &node) {
+  auto left = node.tensor("input1"), right = node.tensor("input2"), weight = node.tensor("weight");
+  auto bias = node.optionalTensor("bias");
+  if (failed(left) || failed(right) || failed(weight) || failed(bias))
+    return failure();
+  if (left->rank() < 1 || left->rank() != right->rank() || weight->rank() != 3)
+    return node.error() << "operands of shapes that do not fit: " << listed(left->shape()) << ", "
+                        << listed(right->shape()) << " and " << listed(weight->shape());
+  auto product = einsum(node, "...i,oij,...j->...o", {*left, *weight, *right});
+  if (failed(product) || !*bias)
+    return node.define(product);
+  return node.define(binary(node, "Add", *product, **bias));
+}
+
 /// [batch, head, position, feature] as [batch, position, head, feature]; without heads there is
 /// one.
 static FailureOr<Value> byPosition(AtenConverter &node, StringRef name) {
@@ -122,6 +137,7 @@ void addContractions(AtenTable &table) {
   for (const char *op : {"aten.addmm", "aten.baddbmm"})
     table[op] = convertAddedProduct;
   table["aten.einsum"] = convertEinsum;
+  table["aten.bilinear"] = convertBilinear;
   table["aten.scaled_dot_product_attention"] = convertAttention;
 }
 

@@ -6,7 +6,9 @@
 #include "dtc/Import/Build/GatherAt.h"
 #include "dtc/Import/Build/Lookup.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/Reduction.h"
 #include "dtc/Import/Build/Selection.h"
+#include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
@@ -28,6 +30,124 @@ static LogicalResult convertEmbedding(AtenConverter &node) {
       if (*padding < weight->shape()[0])
         gather.setPaddingRow(*padding);
   return node.define(*rows);
+}
+
+/// How many of the indices each bag has. Where they begin must be known here.
+static FailureOr<Shape> bagSizes(AtenConverter &node, int64_t count) {
+  auto offsets = node.tensor("offsets");
+  auto hasLast = node.boolean("include_last_offset", false);
+  if (failed(offsets) || failed(hasLast))
+    return failure();
+  if (!offsets->host || offsets->rank() != 1)
+    return LogicalResult(unsupported(node.error()) << "has bags whose sizes depend on data");
+  Shape begins(offsets->host->intList());
+  if (!*hasLast)
+    begins.push_back(count);
+  Shape sizes;
+  for (size_t i = 0; i + 1 < begins.size(); ++i)
+    sizes.push_back(begins[i + 1] - begins[i]);
+  if (sizes.empty() || begins.front() != 0 || begins.back() != count ||
+      llvm::any_of(sizes, [](int64_t size) { return size < 0; }))
+    return LogicalResult(node.error() << "has bags that do not cover its indices");
+  return sizes;
+}
+
+namespace {
+/// Rows of a table, [.., row, feature], and which of them count.
+struct Bag {
+  Tensor rows;
+  std::optional<Tensor> counted;
+};
+} // namespace
+
+static FailureOr<Tensor> reduceBag(AtenConverter &node, const Bag &bag, bool mean) {
+  const Shape axes = {bag.rows.rank() - 2};
+  if (!bag.counted)
+    return reduceTensor(node, mean ? "ReduceMean" : "ReduceSum", bag.rows, axes, false);
+  const Tensor zero = HostTensor::splat(bag.rows.element(), {}, 0),
+               one = HostTensor::splat(bag.rows.element(), {}, 1);
+  auto rows = select(node, *bag.counted, bag.rows, zero);
+  auto sum = failed(rows) ? rows : reduceTensor(node, "ReduceSum", *rows, axes, false);
+  if (!mean || failed(sum))
+    return sum;
+  auto counted = cast(node, *bag.counted, bag.rows.element());
+  auto count = failed(counted) ? counted : reduceTensor(node, "ReduceSum", *counted, axes, false);
+  auto divisor = failed(count) ? count : binary(node, "Max", *count, one);
+  return failed(divisor) ? divisor : binary(node, "Div", *sum, *divisor);
+}
+
+/// The rows that are looked up, by bag where all are of one size.
+static FailureOr<Bag> rowsOfBags(AtenConverter &node, ArrayRef<int64_t> lead) {
+  auto weight = node.tensor("weight"), indices = node.tensor("indices");
+  auto scales = node.optionalTensor("per_sample_weights");
+  auto padding = node.integer("padding_idx", -1);
+  if (failed(weight) || failed(indices) || failed(scales) || failed(padding))
+    return failure();
+  Shape each(lead);
+  each.push_back(1);
+  const Tensor at = reshapeTensor(node, *indices, lead);
+  auto rows = gatherTensor(node, *weight, at, 0);
+  if (succeeded(rows) && *scales)
+    rows = binary(node, "Mul", *rows, reshapeTensor(node, **scales, each));
+  if (failed(rows))
+    return failure();
+  Bag bag{*rows, std::nullopt};
+  const bool fromEnd = node.op() == "aten.embedding_bag" && node.has("padding_idx");
+  const int64_t row = *padding + (*padding < 0 && fromEnd ? weight->shape()[0] : 0);
+  if (row < 0)
+    return bag;
+  const Tensor none = HostTensor::splat(at.element(), {}, double(row));
+  auto isPadding = binary(node, "Equal", reshapeTensor(node, at, each), none);
+  auto counted = failed(isPadding) ? isPadding : unary(node, "Not", *isPadding);
+  if (failed(counted))
+    return failure();
+  bag.counted = *counted;
+  return bag;
+}
+
+/// Bags of several sizes, one after another.
+static FailureOr<Tensor> reduceEach(AtenConverter &node, const Bag &all, ArrayRef<int64_t> sizes,
+                                    bool mean) {
+  if (failed(node.chargeNodes(4 * int64_t(sizes.size()))))
+    return failure();
+  const int64_t width = all.rows.shape()[1];
+  std::vector<Tensor> results;
+  int64_t begin = 0;
+  for (int64_t size : sizes) {
+    Bag bag{sliceTensor(node, all.rows, 0, begin, size), std::nullopt};
+    if (all.counted)
+      bag.counted = sliceTensor(node, *all.counted, 0, begin, size);
+    auto result = size > 0 ? reduceBag(node, bag, mean)
+                           : Tensor(HostTensor::splat(all.rows.element(), {width}, 0));
+    if (failed(result))
+      return failure();
+    results.push_back(reshapeTensor(node, *result, {1, width}));
+    begin += size;
+  }
+  return concatTensors(node, results, 0);
+}
+
+static LogicalResult convertEmbeddingBag(AtenConverter &node) {
+  auto weight = node.tensor("weight"), indices = node.tensor("indices");
+  auto mode = node.integer("mode", 0);
+  auto scales = node.boolean("scale_grad_by_freq", false);
+  if (failed(weight) || failed(indices) || failed(mode) || failed(scales))
+    return failure();
+  if (weight->rank() != 2 || indices->rank() != 1)
+    return node.error() << "needs a table of two dimensions, and indices of one";
+  if ((*mode != 0 && *mode != 1) || *scales)
+    return unsupported(node.error()) << "is supported for sums and means only, as they are";
+  const int64_t count = indices->shape()[0];
+  auto sizes = bagSizes(node, count);
+  if (failed(sizes))
+    return failure();
+  const bool equal = llvm::all_equal(*sizes) && sizes->front() > 0;
+  auto rows =
+      rowsOfBags(node, equal ? Shape{int64_t(sizes->size()), sizes->front()} : Shape{count});
+  if (failed(rows))
+    return failure();
+  return node.define(equal ? reduceBag(node, *rows, *mode == 1)
+                           : reduceEach(node, *rows, *sizes, *mode == 1));
 }
 
 static LogicalResult convertGather(AtenConverter &node) {
@@ -168,6 +288,8 @@ static LogicalResult convertArgExtreme(AtenConverter &node) {
 
 void addLookups(AtenTable &table) {
   table["aten.embedding"] = convertEmbedding;
+  for (const char *op : {"aten.embedding_bag", "aten._embedding_bag"})
+    table[op] = convertEmbeddingBag;
   table["aten.gather"] = convertGather;
   table["aten.index_select"] = convertIndexSelect;
   table["aten.index"] = convertIndex;

@@ -1,8 +1,10 @@
-// Reductions, normalizations and losses.
+// Reductions, distances, normalizations and losses.
 #include "AtenConverter.h"
 
+#include "dtc/Import/Build/Contraction.h"
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Loss.h"
+#include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Norms.h"
 #include "dtc/Import/Build/Reduction.h"
 #include "dtc/Import/Build/Selection.h"
@@ -82,7 +84,18 @@ static FailureOr<Tensor> safeRoot(AtenConverter &node, const Tensor &squares) {
   return failed(root) ? root : select(node, *isZero, zero, *root);
 }
 
-/// Euclidean lengths and sums of sizes.
+/// Euclidean lengths, and sums of sizes.
+static FailureOr<Tensor> lengths(AtenConverter &node, const Tensor &x, double order,
+                                 ArrayRef<int64_t> axes, bool keep) {
+  if ((order != 1 && order != 2) || !isa<FloatType>(x.element()))
+    return LogicalResult(unsupported(node.error())
+                         << "is supported of order 1 and 2 and of floats only");
+  if (order == 1)
+    return reduceTensor(node, "ReduceL1", x, axes, keep);
+  auto squares = reduceTensor(node, "ReduceSumSquare", x, axes, keep);
+  return failed(squares) ? squares : safeRoot(node, *squares);
+}
+
 static LogicalResult convertVectorNorm(AtenConverter &node) {
   auto self = node.tensor("self");
   auto order = node.number(node.op() == "aten.norm" ? "p" : "ord", 2);
@@ -90,14 +103,57 @@ static LogicalResult convertVectorNorm(AtenConverter &node) {
   if (failed(self) || failed(order) || failed(keep))
     return failure();
   auto axes = node.axesOf("dim", self->rank());
-  if (failed(axes))
+  return failed(axes) ? failure() : node.define(lengths(node, *self, *order, *axes, *keep));
+}
+
+/// |a - b| of each row of a with each of b, as the root of a.a - 2 a.b + b.b.
+static FailureOr<Tensor> distancesByProducts(AtenConverter &node, const Tensor &a,
+                                             const Tensor &b) {
+  auto turned = [&](const Tensor &x) {
+    Shape perm = llvm::to_vector(llvm::seq<int64_t>(x.rank()));
+    std::swap(perm[x.rank() - 1], perm[x.rank() - 2]);
+    return transposeTensor(node, x, perm);
+  };
+  auto ofA = reduceTensor(node, "ReduceSumSquare", a, {a.rank() - 1}, true);
+  auto ofB = reduceTensor(node, "ReduceSumSquare", b, {b.rank() - 1}, true);
+  auto products = matmulTensors(node, a, turned(b));
+  if (failed(ofA) || failed(ofB) || failed(products))
     return failure();
-  if ((*order != 1 && *order != 2) || !isa<FloatType>(self->element()))
-    return unsupported(node.error()) << "is supported of order 1 and 2 and of floats only";
-  if (*order == 1)
-    return node.define(reduceTensor(node, "ReduceL1", *self, *axes, *keep));
-  auto squares = reduceTensor(node, "ReduceSumSquare", *self, *axes, *keep);
-  return failed(squares) ? failure() : node.define(safeRoot(node, *squares));
+  auto number = [&](double value) { return Tensor(HostTensor::splat(a.element(), {}, value)); };
+  auto both = binary(node, "Add", *ofA, turned(*ofB));
+  auto twice = binary(node, "Mul", *products, number(2));
+  auto squares = failed(both) || failed(twice) ? FailureOr<Tensor>(failure())
+                                               : binary(node, "Sub", *both, *twice);
+  squares = failed(squares) ? squares : binary(node, "Max", *squares, number(0));
+  return failed(squares) ? squares : safeRoot(node, *squares);
+}
+
+/// x1 [..., p, m], x2 [..., r, m] -> [..., p, r]. PyTorch takes products where there are many rows.
+static LogicalResult convertDistances(AtenConverter &node) {
+  auto a = node.tensor("x1"), b = node.tensor("x2");
+  auto order = node.number("p", 2);
+  auto mode = node.integer("compute_mode", 0);
+  if (failed(a) || failed(b) || failed(order) || failed(mode))
+    return failure();
+  Shape x = a->shape(), y = b->shape();
+  if (x.size() < 2 || y.size() < 2 || x.back() != y.back() || a->element() != b->element())
+    return node.error() << "operands of shapes or types that do not fit: " << listed(x) << " and "
+                        << listed(y);
+  constexpr int64_t kMostByDifferences = 25;
+  const bool many = std::max(x[x.size() - 2], y[y.size() - 2]) > kMostByDifferences;
+  if (*order == 2 && (*mode == 1 || (*mode == 0 && many)))
+    return node.define(distancesByProducts(node, *a, *b));
+  x.insert(x.end() - 1, 1);
+  y.insert(y.end() - 2, 1);
+  auto shape = broadcastShapes({x, y});
+  if (failed(shape))
+    return node.error() << "operands of shapes that do not fit: " << listed(a->shape()) << " and "
+                        << listed(b->shape());
+  if (failed(node.checkShape(*shape)))
+    return failure();
+  auto apart = binary(node, "Sub", reshapeTensor(node, *a, x), reshapeTensor(node, *b, y));
+  return failed(apart) ? failure()
+                       : node.define(lengths(node, *apart, *order, {apart->rank() - 1}, false));
 }
 
 /// any and all of truths.
@@ -174,6 +230,8 @@ void addReductions(AtenTable &table) {
   table["aten.logsumexp"] = convertLogSumExp;
   for (const char *op : {"aten.linalg_vector_norm", "aten.norm"})
     table[op] = convertVectorNorm;
+  for (const char *op : {"aten.cdist", "aten._cdist_forward"})
+    table[op] = convertDistances;
   for (const char *op : {"aten.any", "aten.all"})
     table[op] = convertAny;
   for (const char *op : {"aten.var", "aten.std"})

@@ -153,7 +153,8 @@ static LogicalResult convertBlocks(AtenConverter &node) {
 }
 
 void addVision(AtenTable &table) {
-  for (const char *op : {"aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution"})
+  for (const char *op :
+       {"aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten._convolution_mode"})
     table[op] = convertConvolution;
   for (const char *op : {"aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d", "aten.avg_pool1d",
                          "aten.avg_pool2d", "aten.avg_pool3d"})

@@ -3,6 +3,7 @@
 #include "Pickle.h"
 #include "StoredTensors.h"
 
+#include "dtc-io/CheckedSize.h"
 #include "dtc-io/InputFile.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -12,6 +13,7 @@
 #include "llvm/Support/Program.h"
 
 #include <cstdlib>
+#include <dlfcn.h>
 
 using namespace mlir;
 
@@ -30,13 +32,28 @@ std::optional<std::string> torchScriptRoot(const io::ZipFile &zip) {
   return std::nullopt;
 }
 
+/// Of a pickle, and of all compressed members together: PyTorch stores tensors as they are, and
+/// compresses code alone.
+static constexpr int64_t kMostUnpacked = int64_t(1) << 26;
+
+static LogicalResult checkSizes(const io::ZipFile &zip, Location file) {
+  io::CheckedSize unpacked = 0;
+  for (const auto &[name, member] : zip.members()) {
+    if (!member.stored)
+      unpacked = unpacked + io::CheckedSize(member.size);
+    if (!unpacked.isAtMost(kMostUnpacked))
+      return emitError(file) << name << ": is too large for a compressed member: " << member.size;
+  }
+  return success();
+}
+
 /// LibTorch reads pickles by recursion.
 static LogicalResult checkPickles(const io::ZipFile &zip, Location file) {
   for (const auto &[name, member] : zip.members()) {
     if (!StringRef(name).ends_with("pkl"))
       continue;
     std::string why;
-    if (member.size > kMostText)
+    if (!io::CheckedSize(member.size).isAtMost(kMostUnpacked))
       return emitError(file) << name << ": is too large: " << member.size;
     auto bytes = zip.extract(name, why);
     if (!bytes)
@@ -48,13 +65,21 @@ static LogicalResult checkPickles(const io::ZipFile &zip, Location file) {
   return success();
 }
 
-/// DTC_TORCHSCRIPT, beside this program, or in PATH; empty where it isn't found.
+/// What this code is in: the program, or the module of the Python package.
+static std::string thisFile() {
+  static int anchor;
+  Dl_info object = {};
+  const bool found = ::dladdr(&anchor, &object) && object.dli_fname;
+  const std::string module = found ? object.dli_fname : "";
+  return StringRef(module).ends_with(".so") ? module
+                                            : llvm::sys::fs::getMainExecutable("dtc", &anchor);
+}
+
+/// DTC_TORCHSCRIPT, beside this program or module, or in PATH; empty where it isn't found.
 static std::string findReader() {
   if (const char *given = std::getenv("DTC_TORCHSCRIPT"))
     return given;
-  static int anchor;
-  SmallString<256> beside(
-      llvm::sys::path::parent_path(llvm::sys::fs::getMainExecutable("dtc", &anchor)));
+  SmallString<256> beside(llvm::sys::path::parent_path(thisFile()));
   llvm::sys::path::append(beside, "dtc-torchscript");
   if (llvm::sys::fs::can_execute(beside))
     return std::string(beside);
@@ -113,7 +138,7 @@ FailureOr<AtenGraph> readTorchScript(const io::ZipFile &zip, const std::string &
                          << "is TorchScript, which is read with LibTorch by dtc-torchscript; it "
                             "isn't found (DTC_TORCHSCRIPT, beside dtc, PATH): build it with "
                             "scripts/torchscript.sh");
-  if (failed(checkPickles(zip, file)))
+  if (failed(checkSizes(zip, file)) || failed(checkPickles(zip, file)))
     return failure();
   auto text = record(reader, options, file);
   if (failed(text))

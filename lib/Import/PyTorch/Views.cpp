@@ -10,12 +10,22 @@ namespace dtc::import {
 StringRef baseOf(StringRef op) { return op.split('.').second.split('.').first; }
 
 Sharing sharingOf(StringRef op) {
-  static const StringSet<> always = {
-      "alias",      "chunk",    "detach",    "diagonal", "expand",    "expand_as",
-      "lift_fresh", "mT",       "moveaxis",  "movedim",  "narrow",    "numpy_T",
-      "permute",    "positive", "select",    "slice",    "split",     "split_with_sizes",
-      "squeeze",    "swapaxes", "swapdims",  "t",        "transpose", "unbind",
-      "unflatten",  "unfold",   "unsqueeze", "view",     "view_as"};
+  static const StringSet<> always = {"alias",        "chunk",
+                                     "detach",       "diagonal",
+                                     "expand",       "expand_as",
+                                     "lift_fresh",   "mT",
+                                     "moveaxis",     "movedim",
+                                     "narrow",       "numpy_T",
+                                     "permute",      "positive",
+                                     "select",       "slice",
+                                     "split",        "split_with_sizes",
+                                     "squeeze",      "swapaxes",
+                                     "swapdims",     "t",
+                                     "transpose",    "unbind",
+                                     "unflatten",    "unfold",
+                                     "unsqueeze",    "view",
+                                     "view_as",      "unsafe_chunk",
+                                     "unsafe_split", "unsafe_split_with_sizes"};
   static const StringSet<> perhaps = {"_unsafe_view", "contiguous", "dropout", "flatten",
                                       "reshape",      "reshape_as", "to",      "type_as"};
   const StringRef base = baseOf(op);
