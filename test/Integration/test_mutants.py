@@ -68,6 +68,8 @@ def test_faults_are_found(model, recipe, devices, plan, tmp_path):
     assert ALWAYS <= kinds | {"missing scale"} and len(kinds) >= 9, kinds
     if "ring" in plan:
         assert "wrong chunk" in kinds
+    assert "skipped op" in kinds or model not in ("gpt2", "llama", "bart", "moe")
+    assert "wrong recomputation" in kinds or model != "moe" or "recompute=full" not in plan
     if "pp=" in plan and model == "gpt2":
         assert {"tied weight counted twice", "unsummed tied weight", "swapped activation"} <= kinds
 

@@ -95,9 +95,11 @@ private:
 
   /// One past a unit's steps in the backward pass, in which units before it come later.
   size_t endOfUnit(size_t step, int unit) const {
-    while (step < unitOfStep.size() && unitOfStep[step] >= unit)
-      ++step;
-    return step;
+    size_t end = step;
+    for (; step < unitOfStep.size() && unitOfStep[step] >= unit; ++step)
+      if (unitOfStep[step] == unit)
+        end = step + 1;
+    return end;
   }
 
   /// The step that makes the last term of what a step adds up; the step itself if it makes all.
@@ -134,8 +136,6 @@ private:
       bool isPlaced = execution.buffers[read].persistent;
       if (isPlaced && (joined || unitOfStep[term] == unit))
         begin = std::min(begin, term);
-      else if (!isPlaced && begin == made)
-        begin = made + 1; // until then the term is counted
     }
     add(found.scattered, begin, endOfUnit(made, unit), bytes);
   }

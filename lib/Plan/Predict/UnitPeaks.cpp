@@ -155,7 +155,7 @@ struct UnitMost {
   int64_t all = -1;
   int64_t below = -1, above = -1, outside = -1; ///< but for what lies in messages
   int64_t beside = 0;                           ///< in steps beside scatters
-  int64_t end = 0;                              ///< with its last step, where it scatters
+  int64_t scattered = 0, end = 0;               ///< as all of its gradients are there
 };
 
 } // namespace
@@ -176,8 +176,10 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
     most.outside = std::max(most.outside, bytes - at.outside);
     if (besideScatters[at.step])
       most.beside = std::max(most.beside, bytes);
-    if (storing > 0)
+    if (storing > 0 && stored.scattered[at.step] >= most.scattered) {
+      most.scattered = stored.scattered[at.step];
       most.end = at.live - at.outside + whole;
+    }
   }
   return result;
 }

@@ -76,6 +76,7 @@ private:
   void visitTerms(SumOp op, func::FuncOp function);
   void visitReturn(func::ReturnOp op, func::FuncOp function);
   void visitNumbers(Operation *op);
+  void visitActivation(ActivationOp op);
   void swapResults(const char *kind, Operation *op, func::FuncOp function, RoleKind role);
   std::vector<StepMutant> thin();
 
@@ -94,6 +95,7 @@ void StepMutantMaker::visit(Operation *op, func::FuncOp function) {
       .Case([&](ConcatOp concat) { visitChunks(concat); })
       .Case([&](SumOp sum) { visitTerms(sum, function); })
       .Case([&](func::ReturnOp end) { visitReturn(end, function); })
+      .Case([&](ActivationOp activation) { visitActivation(activation); })
       .Default([&](Operation *) { visitNumbers(op); });
 }
 
@@ -285,6 +287,15 @@ void StepMutantMaker::visitReturn(func::ReturnOp op, func::FuncOp function) {
           at->setOperand(i, at->getBlock()->getArgument(n));
         });
     }
+}
+
+/// An op that a stage leaves out, or that isn't computed again as it was the first time.
+void StepMutantMaker::visitActivation(ActivationOp op) {
+  auto backward = op->getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
+  bool isAgain = backward && backward.getKind() == BackwardKind::Recompute;
+  if (isRead(op->getResult(0)) && op->getOperand(0).getType() == op->getResult(0).getType())
+    add(isAgain ? "wrong recomputation" : "skipped op", op,
+        [](Operation *at) { at->getResult(0).replaceAllUsesWith(at->getOperand(0)); });
 }
 
 /// Scales, and what an op reads.
