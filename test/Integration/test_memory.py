@@ -149,20 +149,23 @@ def test_stages_hold_nothing_in_vain(model, plan, rank, most):
     assert roles[rank].arena <= most
 
 
-@pytest.mark.parametrize("model,devices,plan", [
-    ("gpt2", 2, "pp=2,schedule=1f1b"), ("gpt2", 2, "pp=2,schedule=zbv,chunks=2"), ("gpt2", 4, "pp=4,schedule=1f1b"),
-    ("t5", 2, "pp=2,schedule=interleaved,chunks=2"), ("t5", 4, "pp=2,tp=2,schedule=1f1b"),
-    ("mixtral", 2, "pp=2,schedule=1f1b"), ("resnet_tiny", 2, "pp=2,schedule=gpipe")])
-def test_prediction_of_small_stages(model, devices, plan):
+@pytest.mark.parametrize("model,devices,plan,most", [
+    ("gpt2", 2, "dp=1,pp=2,schedule=1f1b", 0.05), ("gpt2", 2, "dp=1,pp=2,schedule=zbv,chunks=2", 0.05),
+    ("gpt2", 4, "dp=1,pp=4,schedule=1f1b", 0.05), ("t5", 2, "dp=1,pp=2,schedule=interleaved,chunks=2", 0.05),
+    ("t5", 4, "dp=1,pp=2,tp=2,schedule=1f1b", 0.05), ("mixtral", 2, "dp=1,pp=2,schedule=1f1b", 0.05),
+    ("resnet_tiny", 2, "dp=1,pp=2,schedule=gpipe", 0.05),
+    ("gpt2", 4, "dp=1,pp=2,tp=2,schedule=zb", 0.01), ("t5", 2, "dp=1,pp=2,schedule=zb", 0.01),  # sums wait for weights' gradients
+    ("mixtral", 4, "dp=2,pp=2,schedule=1f1b,zero=3", 0.01)])  # a model without blocks exchanges all at once
+def test_prediction_of_small_stages(model, devices, plan, most):
     """What passes by a stage, messages and tied weights are large shares of these."""
-    for role in memory.measure(memory.Case("", "", MODELS / f"{model}.onnx", devices, plan + ",dp=1,micro_batch=1")):
-        assert abs(role.error) <= 0.05, role
+    for role in memory.measure(memory.Case("", "", MODELS / f"{model}.onnx", devices, plan + ",micro_batch=1")):
+        assert abs(role.error) <= most, role
 
 
-@pytest.mark.parametrize("grid,part,most", [("wide", "zero=2", 0.03), ("wide", "zero=3", 0.04), ("small", "zero=2", 0.05)])
+@pytest.mark.parametrize("grid,part,most", [("wide", "zero=2", 0.01), ("wide", "zero=3", 0.02), ("small", "zero=2", 0.03)])
 def test_prediction_of_stored_parts(tmp_path, grid, part, most):
     """Whole parameters and gradients are there while their block computes. bench/memory.py has all of the grid."""
-    models = ("wide", "mixtral")
+    models = ("wide", "mixtral", "gpt2")
     chosen = [case for case in memory.cases([grid], tmp_path) if case.model in models and case.group == part]
     assert len(chosen) >= 3
     for case in chosen:

@@ -31,6 +31,13 @@ bool countsNonFinite(Value value, int depth = 0) {
          });
 }
 
+/// Whether it is zero in a twin, also where a rank is asked which it is.
+bool addsNothing(Value value) {
+  if (auto select = value.getDefiningOp<arith::SelectOp>())
+    return addsNothing(select.getTrueValue()) && addsNothing(select.getFalseValue());
+  return matchPattern(value, m_Constant()) || countsNonFinite(value);
+}
+
 /// Whether an index says alone whose term of the step vector counts, and all of these are zero.
 bool selectsZerosAlone(Operation *index) {
   SmallVector<Operation *> selects;
@@ -195,8 +202,7 @@ bool StepMutantMaker::othersAdd(dist::StageSumOp op, unsigned operand) {
   bool found = false;
   module.walk([&](dist::StageSumOp other) {
     found |= other != op && other.getStages() == op.getStages() && ordinal(other) == ordinal(op) &&
-             !matchPattern(other->getOperand(operand), m_Constant()) &&
-             !countsNonFinite(other->getOperand(operand));
+             !addsNothing(other->getOperand(operand));
   });
   return found;
 }
@@ -209,7 +215,7 @@ void StepMutantMaker::visitStageSum(dist::StageSumOp op) {
     if (othersAdd(op, i))
       add("unsummed tied weight", op,
           [i](Operation *at) { at->getResult(i).replaceAllUsesWith(at->getOperand(i)); });
-    if (matchPattern(op->getOperand(i), m_Constant()) || countsNonFinite(op->getOperand(i)))
+    if (addsNothing(op->getOperand(i)))
       continue; // twice nothing
     add("tied weight counted twice", op, [i](Operation *at) {
       OpBuilder builder(at);
@@ -222,7 +228,7 @@ void StepMutantMaker::visitStageSum(dist::StageSumOp op) {
 /// microbatches gave.
 void StepMutantMaker::visitTerms(SumOp op, func::FuncOp function) {
   for (unsigned i = 0; i < op->getNumOperands() && op->getNumOperands() > 1; ++i) {
-    if (matchPattern(op->getOperand(i), m_Constant()) || countsNonFinite(op->getOperand(i)))
+    if (addsNothing(op->getOperand(i)))
       continue;
     auto argument = dyn_cast<BlockArgument>(op->getOperand(i));
     RoleAttr role = argument ? getArgRole(function, argument.getArgNumber()) : RoleAttr();
