@@ -41,6 +41,8 @@ LEFT_OUT = {
     "test_fuzz": "check-fuzz-sanitized does it in process",
     "test_layering": "it runs no program",
 }
+# Tests that bound time, which sanitizers take several times as much of.
+TIMED = ("Size.*",)
 # Tests of the emulator that do on purpose what a sanitizer reports: an access to memory that isn't the host's, and races.
 ON_PURPOSE = {
     "address": ("*.HostTouchesDeviceMemory",),
@@ -85,7 +87,7 @@ def all_parts(kind: str, build: pathlib.Path) -> list[Part]:
         if path.is_file():
             out = results / f"{path.name}.xml"
             parts.append(Part(path.name, [str(path), "--gtest_brief=1", f"--gtest_output=xml:{out}",
-                                          f"--gtest_filter=-{':'.join(ON_PURPOSE[kind])}"], out))
+                                          f"--gtest_filter=-{':'.join(ON_PURPOSE[kind] + TIMED)}"], out))
     names = OF_THREADS if kind == "thread" else sorted(path.stem for path in INTEGRATION.glob("test_*.py"))
     for name in names:
         if name not in LEFT_OUT:
