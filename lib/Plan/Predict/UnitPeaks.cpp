@@ -225,23 +225,24 @@ UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const StoredLivene
                              const std::vector<int64_t> &most,
                              const std::vector<int64_t> &besideScatters) const {
   const std::vector<int64_t> nothing(units(), 0);
+  auto each = [&](const std::vector<int64_t> &byBlock) {
+    return forWhole([&](int unit) { return byBlock[blockOfUnit[unit]]; });
+  };
   if (!exchanging) {
     const std::vector<int64_t> &after = backward ? stored.gradients : stored.forward;
-    bool has = backward ? scatters : gathers;
-    return UnitPeaks(own, {backward && gathers ? stored.backward : nothing, has ? after : nothing,
-                           scatters ? stored.gradients : std::vector<int64_t>()});
+    bool hasAfter = backward ? scatters : gathers;
+    return UnitPeaks(own, {backward && gathers ? each(stored.backward) : nothing,
+                           hasAfter ? each(after) : nothing, each(stored.gradients)});
   }
-  UnitPeaks::Beside others{nothing, nothing, {}};
+  UnitPeaks::Beside others{nothing, nothing, nothing};
   if (backward && gathers)
     others.ofBefore = beside(stored.backward, false);
   if (scatters) {
     others.ofAfter = countedBeside(beside(stored.gradients, true), most, besideScatters);
-    others.left = forWhole([&](int unit) { return stored.gradients[blockOfUnit[unit]]; });
+    others.left = each(stored.gradients);
   } else if (!backward) {
     others.ofAfter = beside(stored.forward, true);
   }
-  if (others.left.empty())
-    others.left = nothing;
   return UnitPeaks(own, others, exchanging);
 }
 
