@@ -145,10 +145,11 @@ def test_a_profile_without_a_folder_is_told_before_the_run(files):
 
 @pytest.mark.parametrize("flag", ["-o", "--save-plan", "--report", "--trace"])
 def test_folders_of_outputs_are_looked_at_first(tmp_path, flag):
-    """Before a model is read, which would take its time: here there is none."""
+    """Before a model is read, which would take its time: here it is none."""
+    (tmp_path / "empty.onnx").touch()
     own = [] if flag == "-o" else ["-o", tmp_path / "m.dtc"]
     for path, words in ((tmp_path / "none/out", "No such file or directory"), (tmp_path, "it is a folder")):
-        outcome = call("dtc", "compile", tmp_path / "none.onnx", "--loss", "mse", *own, flag, path)
+        outcome = call("dtc", "compile", tmp_path / "empty.onnx", "--loss", "mse", *own, flag, path)
         assert outcome.code == 1
         assert f"{path}: cannot write: {words}" in outcome.error_line()
 
