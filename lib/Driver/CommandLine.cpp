@@ -2,6 +2,7 @@
 
 #include "ExitCodes.h"
 #include "OutputFiles.h"
+#include "TargetNames.h"
 
 #include "dtc-rt/PackageFormat.h"
 #include "dtc/Plan/Plan/Cluster.h"
@@ -179,8 +180,7 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
                  std::to_string(plan::kMostDegree) + ", got " + std::to_string(options.devices));
   if (auto error = resolveTarget(raw, options))
     return error;
-  if (auto error = choose<Target>("--target", raw.target,
-                                  {{"cpu", Target::CPU}, {"cuda", Target::CUDA}}, options.target))
+  if (auto error = choose("--target", raw.target, kTargetNames, options.target))
     return error;
   if (options.cluster.empty())
     options.cluster = options.target == Target::CUDA ? "dgx-h100" : "cpu";

@@ -2,6 +2,7 @@
 #include "ExitCodes.h"
 #include "OutputFiles.h"
 #include "Phases.h"
+#include "TargetNames.h"
 #include "Weights.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
@@ -13,6 +14,7 @@
 #include "dtc/Target/Targets.h"
 
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
@@ -22,7 +24,9 @@ using namespace mlir;
 namespace dtc::driver {
 
 static const target::Target *targetOf(const Options &options) {
-  return target::find(options.target == Target::CPU ? "cpu" : "cuda");
+  auto named = llvm::find_if(kTargetNames,
+                             [&](const auto &named) { return named.second == options.target; });
+  return target::find(named->first);
 }
 
 static DialectRegistry makeRegistry(const target::Target *target) {

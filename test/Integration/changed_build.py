@@ -50,9 +50,10 @@ class ChangedBuild:
         words = [word.replace(str(ROOT / "include"), str(self.folder / "include")) for word in words]
         run([*words, "-I", ROOT / "include"], BUILD)
 
-    def compile(self, source: str) -> pathlib.Path:
+    def compile(self, source: str, *, like: str = "") -> pathlib.Path:
+        """An object file. `like`: the source whose command is taken, for one that the project doesn't have."""
         listed = json.loads((BUILD / "compile_commands.json").read_text())
-        entry = next(entry for entry in listed if pathlib.Path(entry["file"]) == ROOT / source)
+        entry = next(entry for entry in listed if pathlib.Path(entry["file"]) == ROOT / (like or source))
         words = shlex.split(entry["command"])
         target = self.folder / (source.replace("/", "-") + ".o")
         words[words.index("-o") + 1] = str(target)

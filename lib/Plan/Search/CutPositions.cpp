@@ -1,9 +1,12 @@
 #include "CutPositions.h"
 
+#include "dtc/Plan/Shard/Experts.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
 namespace dtc::plan {
 
@@ -40,6 +43,21 @@ static std::vector<OpId> spread(const Problem &problem, const ProblemFacts &fact
   return cuts;
 }
 
+/// Cuts all blocks of as many ops alike, wherever one of them is cut. What folds without these cuts
+/// folds with them.
+static std::vector<OpId> inAllBlocks(std::vector<OpId> cuts, const std::vector<Block> &blocks) {
+  auto lengthOf = [](const Block &block) { return block.last + 1 - block.first; };
+  std::map<OpId, std::set<OpId>> offsets; // of cuts, by length
+  for (const Block &block : blocks)
+    for (auto cut = std::lower_bound(cuts.begin(), cuts.end(), block.first);
+         cut != cuts.end() && *cut <= block.last; ++cut)
+      offsets[lengthOf(block)].insert(*cut - block.first);
+  for (const Block &block : blocks)
+    for (OpId offset : offsets[lengthOf(block)])
+      cuts.push_back(block.first + offset);
+  return cuts;
+}
+
 std::vector<OpId> cutPositions(const Problem &problem, const ProblemFacts &facts,
                                const std::vector<Block> &blocks, int64_t stages) {
   OpId end = facts.lastForward + 1;
@@ -54,6 +72,14 @@ std::vector<OpId> cutPositions(const Problem &problem, const ProblemFacts &facts
   if (stages == 1 || (!blocks.empty() && units() >= std::min(2 * stages, std::max(many, stages))))
     return cuts;
   std::vector<OpId> more = spread(problem, facts, std::min(kMaxUnits, 4 * stages));
+  // Experts have many shardings, each of which would be looked at in full.
+  if (Experts(problem, facts).mostRanks > 1) {
+    std::vector<OpId> alike = inAllBlocks(more, blocks);
+    alike.insert(alike.end(), cuts.begin(), cuts.end());
+    finish(alike, end);
+    if (static_cast<int64_t>(alike.size()) - 1 <= kMaxUnits)
+      more = std::move(alike);
+  }
   cuts.insert(cuts.end(), more.begin(), more.end());
   finish(cuts, end);
   if (units() >= stages)

@@ -115,6 +115,11 @@ double Estimator::lowerBound(const Degrees &degrees, const ShardVariant &variant
   return least;
 }
 
+/// What a rank may lack of the memory that it needs.
+static double extraBytes(const EstimateOptions &options) {
+  return options.anyMemory ? options.mostShort : 0;
+}
+
 /// The pipelines of one set of degrees, cut for a budget and simulated.
 class Estimator::Pipelines {
 public:
@@ -171,13 +176,6 @@ public:
       capacity += share * rank->capacity + extra;
     return byRank[0]->costs.rank({StageRun(0, units)}).staticBytes <= capacity;
   }
-  /// Whether any rank holds too much, whenever its calls are made.
-  bool holdTooMuch(const simulate::Costs &all, double extra = 0) const {
-    for (size_t rank = 0; rank < byRank.size(); ++rank)
-      if (!holds(all, rank, 1, extra))
-        return true;
-    return false;
-  }
   /// Keeps the cuts, and recomputes as few blocks of each rank as it needs to hold all of its
   /// chunks; false where it can't.
   bool recomputeByRank() {
@@ -196,6 +194,42 @@ public:
       if (recomputeFewest(schedule, ends, fits, runs))
         return true;
     }
+    return false;
+  }
+  /// The seconds and the memory of a step with the stages as they were cut.
+  Estimator::Outcome simulated(StepEstimates &steps, const EstimateOptions &options,
+                               Estimate &result, std::string &error) const {
+    const schedule::ScheduleShape shape = scheduleShape(degrees);
+    simulate::Costs all = stageCosts();
+    if (simulate::lowerBound(shape, all) > options.limit)
+      return Outcome::TooSlow;
+    result.host = hostUse();
+    if ((!options.anyMemory && result.host.shortBytes() > 0) ||
+        holdTooMuch(all, extraBytes(options)))
+      return Outcome::TooLarge;
+    StepEstimate step = steps.estimate(shape, all);
+    if (!step.error.empty()) {
+      error = step.error;
+      return Outcome::Impossible;
+    }
+    result.seconds = step.seconds;
+    setMemory(step.peakBytes, result);
+    return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
+  }
+
+  std::vector<int> cuts;
+  StageCosts::Runs runs; ///< between them
+
+private:
+  /// Stages are priced as if what a call exchanges hid behind nothing else than the same pass's
+  /// computing. That is no more than twice what the simulator takes.
+  static constexpr double kDearest = 2;
+
+  /// Whether any rank holds too much, whenever its calls are made.
+  bool holdTooMuch(const simulate::Costs &all, double extra = 0) const {
+    for (size_t rank = 0; rank < byRank.size(); ++rank)
+      if (!holds(all, rank, 1, extra))
+        return true;
     return false;
   }
   /// That of the rank which fills its device most.
@@ -223,14 +257,6 @@ public:
     }
     return fullestHost(cluster, degrees, bytes);
   }
-
-  std::vector<int> cuts;
-  StageCosts::Runs runs; ///< between them
-
-private:
-  /// Stages are priced as if what a call exchanges hid behind nothing else than the same pass's
-  /// computing. That is no more than twice what the simulator takes.
-  static constexpr double kDearest = 2;
 
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
   bool holds(const simulate::Costs &all, size_t rank, double share, double extra = 0) const {
@@ -389,32 +415,17 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   const std::vector<Block> &blocks = library.getBlocks();
   Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule,
                       fixedCuts(unitCosts, static_cast<int>(shape.stages())));
-  const double extra = options.anyMemory ? options.mostShort : 0;
-  if (!pipelines.holdStates(1, extra))
+  if (!pipelines.holdStates(1, extraBytes(options)))
     return Outcome::TooLarge;
-  auto simulated = [&] {
-    simulate::Costs all = pipelines.stageCosts();
-    if (simulate::lowerBound(shape, all) > options.limit)
-      return Outcome::TooSlow;
-    HostUse host = pipelines.hostUse();
-    if ((!options.anyMemory && host.shortBytes() > 0) || pipelines.holdTooMuch(all, extra))
-      return Outcome::TooLarge;
-    StepEstimate step = steps.estimate(shape, all);
-    if (!step.error.empty()) {
-      error = step.error;
-      return Outcome::Impossible;
-    }
-    result = {degrees, variant, {}, {}, step.seconds, 0, 0, host};
-    pipelines.setMemory(step.peakBytes, result);
-    setStages(pipelines.cuts, pipelines.runs, unitCosts, blocks, facts.lastForward,
-              options.someBlocks, result);
-    return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
-  };
   std::optional<Estimate> best;
   auto tryRuns = [&] {
-    Outcome tried = simulated();
-    if (tried == Outcome::Found && (!best || result.seconds < best->seconds))
+    result = {degrees, variant, {}, {}, 0, 0, 0, {}};
+    Outcome tried = pipelines.simulated(steps, options, result, error);
+    if (tried == Outcome::Found && (!best || result.seconds < best->seconds)) {
+      setStages(pipelines.cuts, pipelines.runs, unitCosts, blocks, facts.lastForward,
+                options.someBlocks, result);
       best = result;
+    }
     return tried;
   };
   // Of chunks that were cut as if each had its own memory, or all of it, fewer blocks may do.

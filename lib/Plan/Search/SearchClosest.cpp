@@ -18,6 +18,8 @@ static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 /// What is alike for all microbatches of a mesh and schedule.
 static Degrees anyMicrobatch(Degrees degrees) {
   degrees.microBatch = degrees.numMicrobatches = 1;
+  for (StageGroup &group : degrees.groups)
+    group.microBatch = 1;
   return degrees;
 }
 
@@ -67,24 +69,45 @@ static std::vector<ShardVariant> closestVariants(const SearchState &state) {
   return variants;
 }
 
+/// The estimates of a candidate's shardings that lack no more than another plan does. Where the
+/// sharding that holds least lacks far more, none of the others is solved.
+static std::vector<Estimate> closestOf(SearchState &state, const Degrees &degrees,
+                                       const std::vector<ShardVariant> &variants,
+                                       double leastShort) {
+  auto within = [&](const ShardVariant &variant, double mostShort, Estimate &closest) {
+    return state.estimate(degrees, variant,
+                          {.limit = kNoLimit, .anyMemory = true, .mostShort = mostShort},
+                          closest) == Estimator::Outcome::Found;
+  };
+  const double reach = kFarShort * state.shardings.getModel().memoryPerRank();
+  std::vector<Estimate> found;
+  Estimate least, closest;
+  if (!within(variants.back(), leastShort + reach, least))
+    return found;
+  leastShort = std::min(leastShort, least.shortBytes());
+  for (size_t i = 0; i + 1 < variants.size(); ++i)
+    if (within(variants[i], leastShort, closest)) {
+      leastShort = std::min(leastShort, closest.shortBytes());
+      found.push_back(std::move(closest));
+    }
+  found.push_back(std::move(least));
+  return found;
+}
+
 /// Until one is short of no more than this share of its memory.
 static void searchAnyMemory(SearchState &state, Offload offload, double enough) {
   double leastShort = kNoLimit;
   const std::vector<ShardVariant> variants = closestVariants(state);
   for (const Candidate &candidate : smallestFirst(state)) {
     const Degrees degrees = withLeast(state, candidate.degrees, offload);
-    for (const ShardVariant &variant : variants) {
-      Estimate closest;
-      if (state.estimate(degrees, variant,
-                         {.limit = kNoLimit, .anyMemory = true, .mostShort = leastShort},
-                         closest) != Estimator::Outcome::Found)
-        continue;
+    bool isEnough = false;
+    for (Estimate &closest : closestOf(state, degrees, variants, leastShort)) {
       leastShort = std::min(leastShort, closest.shortBytes());
-      bool isEnough = leastShort <= enough * closest.capacity;
+      isEnough = isEnough || leastShort <= enough * closest.capacity;
       state.keep(std::move(closest));
-      if (isEnough)
-        return;
     }
+    if (isEnough)
+      return;
   }
 }
 

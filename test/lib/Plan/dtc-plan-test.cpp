@@ -8,6 +8,7 @@
 //
 // WITHOUT: candidates, smaller-shardings, offloaded, unequal-meshes, zero-groups, some-blocks
 // (all are recomputed or none), a schedule, or advice on what would fit.
+#include "Allocator.h"
 #include "RandomProblem.h"
 #include "ShardingStatement.h"
 
@@ -167,6 +168,7 @@ static int printSearch(const std::vector<std::string> &words) {
 }
 
 int main(int argc, char **argv) {
+  setUpAllocator();
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.size() >= 6 && words[0] == "search")
     return printSearch({words.begin() + 1, words.end()});

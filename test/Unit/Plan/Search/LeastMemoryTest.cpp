@@ -2,6 +2,7 @@
 #include "Search/LeastMemory.h"
 #include "Planner.h"
 #include "Search/Strategies.h"
+#include "StageGroups.h"
 #include "Transformer.h"
 
 using namespace dtc::plan;
@@ -73,4 +74,19 @@ TEST(LeastMemory, AnswersThatNothingFitsTakeLittleWork) {
     EXPECT_FALSE(runStrategies(searched)) << each.devices;
     EXPECT_LE(searched.effort(), each.searching) << each.devices;
   }
+}
+
+// Stages of two types of devices may have meshes of their own, which are ten times as many
+// candidates. Each is looked at with its smallest microbatch, and with the sharding that holds
+// least.
+TEST(LeastMemory, AnswersForTwoTypesOfDevicesTakeLittleWork) {
+  Problem problem = transformer({16, 4096, 32, 4096, 128, 32000});
+  Cluster on = mixed(4, 4);
+  on.device.memoryBytes = 6e8;
+  on.others[0].device.memoryBytes = 5e8;
+  SearchOptions options = optionsOf(32);
+  SearchState searched(problem, on, options, openSpec(options));
+  ASSERT_GT(listCandidates(searched).size(), 700u);
+  EXPECT_FALSE(runStrategies(searched));
+  EXPECT_LE(searched.effort(), 1700);
 }
