@@ -350,6 +350,25 @@ def part_functions(machine: Machine, cases: list):
     yield from gpu_functions.rows(machine, HERE / "bin" / "dtc-run", HERE / "models")
 
 
+def part_autotune(machine: Machine, cases: list):
+    """Products whose algorithms are timed: losses stay PyTorch's, and later runs take what is kept, with the same bits."""
+    cache, weights, log = HERE / "cublaslt", HERE / "autotune.safetensors", HERE / "autotune.jsonl"
+    for case in cases:
+        if case["gpus"] > 1 or not case["name"].startswith(("mlp", "gpt2-bf16", "llama-bf16")):
+            continue
+        shutil.rmtree(cache, ignore_errors=True)
+        found = []
+        for flags in ([], ["--autotune"], ["--autotune"]):
+            log.unlink(missing_ok=True)
+            code, said = machine.run("env", f"DTC_CUBLASLT_CACHE={cache}", *training(case, log, "--steps", STEPS, "--save-weights", weights, *flags))
+            good, text = (False, f"exit code {code}: {last_line(said)}") if code else check_losses(case, log)
+            found.append((good, text.split(", ")[-1], "timed cuBLASLt" in said, weights.read_bytes() if good else None))
+            if not good:
+                break
+        good = all(run[0] for run in found) and [run[2] for run in found] == [False, True, False] and found[1][3] == found[2][3]
+        yield case["name"], good, "; ".join(run[1] for run in found)
+
+
 def part_speed(machine: Machine, cases: list):
     """Tokens/s against PyTorch's best in the same run, predicted against measured steps, and the bandwidth of kernels against a copy's."""
     models = json.loads((HERE / "cases.json").read_text())["speed"]
@@ -360,11 +379,11 @@ def part_speed(machine: Machine, cases: list):
 
 
 PARTS = {"train": part_train, "shared": part_shared, "device": part_device, "functions": part_functions, "planner": part_planner,
-         "calibrate": part_calibrate, "processes": part_processes, "sanitizer": part_sanitizer, "speed": part_speed}
+         "calibrate": part_calibrate, "autotune": part_autotune, "processes": part_processes, "sanitizer": part_sanitizer, "speed": part_speed}
 # Of each part; those of a call take less than ten minutes together.
-SECONDS = {"train": 90, "shared": 180, "device": 40, "functions": 20, "planner": 20, "calibrate": 60, "processes": 120,
+SECONDS = {"train": 90, "shared": 180, "device": 40, "functions": 20, "planner": 20, "calibrate": 60, "autotune": 30, "processes": 120,
            "sanitizer": 540, "speed": 540}
-CALLS = {1: ["device", "train", "functions", "planner", "calibrate", "shared", "processes"], 2: ["speed"], 3: ["sanitizer"]}
+CALLS = {1: ["device", "train", "functions", "planner", "calibrate", "autotune", "shared", "processes"], 2: ["speed"], 3: ["sanitizer"]}
 
 
 def driver_version() -> str:

@@ -253,24 +253,22 @@ plan::Cluster measureMachine() {
 }
 
 static ExitCode calibrateGpus(const CalibrateOptions &options, const Answer &answer) {
-  rt::Result<MeasuredGpus> measured = measureGpus();
+  rt::Result<plan::Cluster> measured = measureGpus();
   if (!measured) {
     printError(measured.status().message());
     return measured.status().code();
   }
-  const plan::DeviceSpec &device = measured->cluster.device;
-  if (ExitCode code = writeText(options.output, plan::toYaml(measured->cluster));
-      code != ExitCode::Done)
+  const plan::DeviceSpec &device = measured->device;
+  if (ExitCode code = writeText(options.output, plan::toYaml(*measured)); code != ExitCode::Done)
     return code;
   answer.out << device.name << ": ";
   for (auto [type, name] :
        {std::pair(plan::DType::F32, "f32"), {plan::DType::BF16, "bf16"}, {plan::DType::F16, "f16"}})
     answer.out << name << " " << device.achieved.at(type) / 1e12 << " TFLOP/s, ";
   answer.out << "memory " << device.bandwidth / 1e9 << " GB/s, a launch "
-             << device.launchSeconds * 1e6 << " us, attention "
-             << measured->attention.forward / 1e12 << " and backward "
-             << measured->attention.backward / 1e12 << " TFLOP/s; written to " << options.output
-             << "\n";
+             << device.launchSeconds * 1e6 << " us, attention " << device.attention.forward / 1e12
+             << " and backward " << device.attention.backward / 1e12 << " TFLOP/s; written to "
+             << options.output << "\n";
   return ExitCode::Done;
 }
 

@@ -3,6 +3,7 @@
 #include "dtc-rt/CUDA/CudaPlatform.h"
 #include "dtc-rt/CUDA/GpuFacts.h"
 #include "dtc-rt/ThreadCommunicator.h"
+#include "dtc/Plan/Cost/CostModel.h"
 #include "dtc/Plan/Cost/StreamShare.h"
 
 #include <algorithm>
@@ -140,7 +141,7 @@ Status whileFast(const Sizes &sizes, double growth, Measure &&measure) {
 /// Collects what one GPU does alone into a cluster.
 class OneGpu {
 public:
-  OneGpu(Bench &bench, uint64_t bytes, MeasuredGpus &into)
+  OneGpu(Bench &bench, uint64_t bytes, plan::Cluster &into)
       : bench(bench), bytes(bytes), into(into) {}
 
   Status run() {
@@ -171,9 +172,9 @@ private:
       });
       if (!status.isOk())
         return status;
-      into.cluster.device.achieved[type] = best;
-      if (!into.cluster.device.peak.contains(type))
-        into.cluster.device.peak[type] = best;
+      into.device.achieved[type] = best;
+      if (!into.device.peak.contains(type))
+        into.device.peak[type] = best;
     }
     return Status::ok();
   }
@@ -189,14 +190,14 @@ private:
         best = std::max(best, 2 * double(size) / *seconds);
       return seconds;
     });
-    into.cluster.device.bandwidth = best / plan::kStreamShare;
+    into.device.bandwidth = best / plan::kStreamShare;
     return status;
   }
 
   Status launches() {
     Result<double> seconds = bench.secondsOf(ConstantSpec{}, {0});
     if (seconds)
-      into.cluster.device.launchSeconds = *seconds;
+      into.device.launchSeconds = *seconds;
     return seconds ? Status::ok() : seconds.status();
   }
 
@@ -204,7 +205,7 @@ private:
   Status attention() {
     constexpr int64_t kHeads = 16, kWidth = 64;
     for (bool isBackward : {false, true}) {
-      double &rate = isBackward ? into.attention.backward : into.attention.forward;
+      double &rate = isBackward ? into.device.attention.backward : into.device.attention.forward;
       Status status = whileFast(kSequences, 64, [&](int64_t length) -> Result<double> {
         AttentionSpec spec;
         spec.call.kind = isBackward ? fbs::AttentionKind::Backward : fbs::AttentionKind::Forward;
@@ -223,9 +224,14 @@ private:
         if (offsets.back() + spec.scratchBytes > bytes)
           return kMostSeconds;
         Result<double> seconds = bench.secondsOf(spec, offsets);
-        const double pairs = double(kHeads) * double(length) * double(length) / 2;
+        plan::LocalWork work;
+        work.batch = kHeads;
+        work.m = work.n = length;
+        work.k = kWidth;
+        work.causal = true;
+        work.backward = isBackward;
         if (seconds)
-          rate = std::max(rate, (isBackward ? 10 : 4) * pairs * kWidth / *seconds);
+          rate = std::max(rate, plan::attentionRate(work, into.device.multiprocessors, *seconds));
         return seconds;
       });
       if (!status.isOk())
@@ -236,7 +242,7 @@ private:
 
   Bench &bench;
   uint64_t bytes;
-  MeasuredGpus &into;
+  plan::Cluster &into;
 };
 
 using sharding::StepKind;
@@ -328,28 +334,27 @@ Result<plan::Cluster> knownCluster(const GpuFacts &facts) {
 
 } // namespace
 
-Result<MeasuredGpus> measureGpus() {
+Result<plan::Cluster> measureGpus() {
   Result<GpuFacts> facts = findGpus();
   if (!facts)
     return facts.status();
   Result<plan::Cluster> known = knownCluster(*facts);
   if (!known)
     return known.status();
-  MeasuredGpus found{std::move(*known), {}};
-  plan::Cluster &cluster = found.cluster;
+  plan::Cluster cluster = std::move(*known);
   cluster.name = "calibrated";
   cluster.device.memoryBytes = double(facts->memoryBytes);
   cluster.device.multiprocessors = facts->multiprocessors;
   const uint64_t bytes = std::min<uint64_t>(uint64_t(3) << 30, facts->freeBytes / 2);
   Status status =
-      onGpus(1, bytes, [&](Bench &bench, int) { return OneGpu(bench, bytes, found).run(); });
+      onGpus(1, bytes, [&](Bench &bench, int) { return OneGpu(bench, bytes, cluster).run(); });
   const int most = static_cast<int>(std::min<int64_t>(
       facts->count, cluster.devicesPerNode ? cluster.devicesPerNode : facts->count));
   for (int ranks = 2; status.isOk() && ranks <= most; ranks *= 2)
     status = measureCollectives(ranks, std::min<uint64_t>(bytes, uint64_t(256) << 20), cluster);
   if (!status.isOk())
     return status;
-  return found;
+  return cluster;
 }
 
 } // namespace dtc::driver

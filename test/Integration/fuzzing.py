@@ -300,7 +300,7 @@ CLUSTERS = [
     b"measured:\n  contractions: [{type: fp32, m: 64, n: 64, k: 64, seconds: 1e-5}]\n"
     b"  collectives: [{kind: all_reduce, ranks: 2, bytes: 1024, seconds: 2e-5}]\n"
     b"  forks: [{threads: 4, seconds: 3e-6}]\nsoftware: {flash_attention: true, fused_norm: false}\n",
-    b"device: {base: h100, bandwidth_gbs: 2400, achieved_tflops: {bf16: 600}}\ndevices_per_node: 4\n"
+    b"device: {base: h100, bandwidth_gbs: 2400, achieved_tflops: {bf16: 600}, attention_tflops: {forward: 4e2, backward: 300}}\ndevices_per_node: 4\n"
     b"links:\n  - {name: a, size: 4, bandwidth_gbs: 300, latency_us: 3, ring_gbs: {2: 205, 3: 220}}\n"
     b"  - {name: leaf, size: 64, bandwidth_gbs: 25, latency_us: 14}\n"
     b"  - {name: spine, bandwidth_gbs: 12.5, latency_us: 16, achieved: 0.9, in_switch: 0.8}\n",

@@ -295,6 +295,8 @@ def test_calibrated_gpus_plan(tmp_path):
     assert all(value > 0 for value in found.values()) and found["multiprocessors"] == 132
     rates = re.search(r"achieved_tflops: {fp32: (\S+), bf16: (\S+), fp16: (\S+)}", text).groups()
     assert all(float(rate) > 0 for rate in rates)
+    forward, backward = map(float, re.search(r"attention_tflops: {forward: (\S+), backward: (\S+)}", text).groups())
+    assert forward > 0 and backward > 0
     assert {int(ranks) for ranks in re.findall(r"kind: all_reduce, ranks: (\d+)", text)} == {2}
     plan = ["dtc", "plan", MODELS / "gpt2.onnx", "--gpus", 2, "--loss", "cross_entropy", "--global-batch", 8, "--json"]
     slow, fast = (json.loads(check_call(*plan, "--cluster", name).out)["predicted"]["step_time_s"] for name in (cluster, "dgx-h100"))

@@ -82,6 +82,11 @@ def test_a_calibration_lies_beside_the_page(packed, tmp_path):
     assert "achieved_tflops" in (tmp_path / "page.calibrated.yaml").read_text()
 
 
+def test_timed_algorithms_are_kept(packed, tmp_path):
+    done = run(packed, tmp_path / "page.md", "--part", "autotune", gpus=1)
+    assert done.returncode == 0 and "autotune: mlp-adamw-1-dp1: passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_calls_have_all_parts_and_end_in_ten_minutes():
     sys.path.insert(0, str(ROOT / "scripts"))
     import gpu_tests

@@ -128,12 +128,13 @@ static constexpr FusedRate kFusedRates[] = {
     {Architecture::Blackwell, 2, 0.20, 0.17}, {Architecture::Blackwell, 3, 0.62, 0.50},
 };
 
-double KernelModel::fusedAttention(const LocalWork &work) const {
-  const FusedRate *best = nullptr;
-  for (const FusedRate &row : kFusedRates)
-    if (row.architecture == device.architecture &&
-        (!best || row.version <= software.flashAttention))
-      best = &row;
+/// Smaller heads reach less of the rate.
+static double shareOfHeads(const LocalWork &work) {
+  return std::pow(std::min(1.0, double(work.k) / 128), 0.35);
+}
+
+/// With whole blocks and a whole last wave.
+static double attentionFlops(const LocalWork &work, int64_t multiprocessors) {
   double heads = double(work.batch), queries = double(work.m), keys = double(work.n);
   constexpr double block = 128;
   // The blocks on the diagonal are computed in full.
@@ -143,13 +144,30 @@ double KernelModel::fusedAttention(const LocalWork &work) const {
     part = std::min(part, block * (1 + std::ceil(double(work.window - 1) / block)) /
                               std::max(keys, block));
   double flops = (work.backward ? 10 : 4) * heads * queries * keys * double(work.k) * part;
-  double size = std::min(1.0, double(work.k) / 128);
-  double share = (work.backward ? best->backward : best->forward) * std::pow(size, 0.35);
-  double blocks = heads * std::ceil(queries / block), units = double(device.multiprocessors);
+  double blocks = heads * std::ceil(queries / block), units = double(multiprocessors);
   double waves = std::ceil(blocks / units) * units / blocks;
+  return flops * waves;
+}
+
+double attentionRate(const LocalWork &work, int64_t multiprocessors, double seconds) {
+  double computing = std::max(seconds - kKernelSeconds, seconds / 2);
+  return attentionFlops(work, multiprocessors) / (computing * shareOfHeads(work));
+}
+
+double KernelModel::fusedAttention(const LocalWork &work) const {
+  const FusedRate *best = nullptr;
+  for (const FusedRate &row : kFusedRates)
+    if (row.architecture == device.architecture &&
+        (!best || row.version <= software.flashAttention))
+      best = &row;
+  double peak = peakFlops(device, work.type);
+  double measured = work.backward ? device.attention.backward : device.attention.forward;
+  double share = (work.backward ? best->backward : best->forward) * shareOfHeads(work);
+  if (measured > 0 && byteSize(work.type) == 2)
+    share = measured / peak * shareOfHeads(work);
   // Kernels that leave half of the products' units idle stay below the power limit.
   double sustained = share > 0.5 ? sustainedShare(device.architecture) : 1;
-  double compute = flops * waves / (sustained * share * peakFlops(device, work.type));
+  double compute = attentionFlops(work, device.multiprocessors) / (sustained * share * peak);
   return kKernelSeconds + std::max(compute, work.bytes / (kStreamShare * device.bandwidth));
 }
 

@@ -32,6 +32,12 @@ static void write(YAML::Emitter &out, const DeviceSpec &device) {
     out << YAML::Key << "achieved_tflops" << YAML::Value;
     write(out, device.achieved);
   }
+  if (device.attention.forward > 0 && device.attention.backward > 0) {
+    out << YAML::Key << "attention_tflops" << YAML::Value << YAML::Flow << YAML::BeginMap;
+    field(out, "forward", device.attention.forward / 1e12);
+    field(out, "backward", device.attention.backward / 1e12);
+    out << YAML::EndMap;
+  }
   out << YAML::EndMap;
 }
 

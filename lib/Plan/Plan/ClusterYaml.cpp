@@ -76,6 +76,12 @@ static DeviceSpec readDevice(YamlMap &parent) {
   }
   if (map.has("achieved_tflops"))
     device.achieved = readRates(map.map("achieved_tflops"));
+  if (map.has("attention_tflops")) {
+    YamlMap rates = map.map("attention_tflops");
+    device.attention = {rates.number<double>("forward", 1e-9) * 1e12,
+                        rates.number<double>("backward", 1e-9) * 1e12};
+    rates.finish();
+  }
   map.finish();
   return device;
 }

@@ -11,7 +11,7 @@ int main() {
     return static_cast<int>(measured.status().code());
   }
   std::printf("# attention: %.4g TFLOP/s, backward %.4g TFLOP/s\n%s",
-              measured->attention.forward / 1e12, measured->attention.backward / 1e12,
-              dtc::plan::toYaml(measured->cluster).c_str());
+              measured->device.attention.forward / 1e12, measured->device.attention.backward / 1e12,
+              dtc::plan::toYaml(*measured).c_str());
   return 0;
 }

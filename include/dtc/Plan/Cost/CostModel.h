@@ -47,6 +47,9 @@ struct LocalWork {
 /// power limit, a GPU keeps up this share of their rate (docs/CostModel.md).
 double sustainedShare(Architecture architecture);
 
+/// The rate of AttentionRates from a measured kernel, as the cost model reads it.
+double attentionRate(const LocalWork &work, int64_t multiprocessors, double seconds);
+
 /// How the ranks of one group lie in the cluster; all groups of its kind in the
 /// mesh communicate at once.
 struct GroupShape {

@@ -35,12 +35,20 @@ namespace dtc::plan {
 /// Of GPUs: what kernels and protocols there are. None: no GPU, one rate per type.
 enum class Architecture : uint8_t { None, Volta, Ampere, Ada, Hopper, Blackwell };
 
+/// Of one kernel of attention on heads of 128 numbers in 16 bits, flop/s. Blocks that it computes
+/// in full count as such.
+struct AttentionRates {
+  double forward = 0, backward = 0;
+  bool operator==(const AttentionRates &) const = default;
+};
+
 struct DeviceSpec {
   std::string name;
   double memoryBytes = 0;
   double bandwidth = 0;             ///< of memory, bytes/s
   std::map<DType, double> peak;     ///< flop/s by operand type
   std::map<DType, double> achieved; ///< of large contractions; a share of the peak where missing
+  AttentionRates attention;         ///< measured; 0: a share of the peak by architecture
   double launchSeconds = 0;         ///< of one kernel, launched on its own
   Architecture architecture = Architecture::None;
   int64_t multiprocessors = 0; ///< of GPUs

@@ -271,3 +271,21 @@ TEST(KernelModel, WhatADeviceKeepsForItself) {
   CostModel cpu(*loadCluster("cpu"), 1);
   EXPECT_EQ(cpu.reservedBytes(3), 0);
 }
+
+/// What was measured is what is predicted, but for the power limit of steps.
+TEST(KernelModel, AMeasuredRateOfAttentionCounts) {
+  Cluster cluster = *loadCluster("h100");
+  for (bool isBackward : {false, true}) {
+    const LocalWork work = attention(16, 4096, 64, true, isBackward);
+    const double published = CostModel(cluster, 8).opSeconds(work), seconds = 3 * published;
+    Cluster slower = cluster;
+    double &rate = isBackward ? slower.device.attention.backward : slower.device.attention.forward;
+    rate = attentionRate(work, cluster.device.multiprocessors, seconds);
+    EXPECT_NEAR(CostModel(slower, 8).opSeconds(work), seconds, 1e-9);
+    EXPECT_EQ(CostModel(slower, 8).opSeconds(attention(16, 4096, 64, true, !isBackward)),
+              CostModel(cluster, 8).opSeconds(attention(16, 4096, 64, true, !isBackward)));
+    LocalWork single = work;
+    single.type = DType::F32;
+    EXPECT_EQ(CostModel(slower, 8).opSeconds(single), CostModel(cluster, 8).opSeconds(single));
+  }
+}
