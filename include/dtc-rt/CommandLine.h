@@ -7,7 +7,8 @@
 
 namespace dtc::rt {
 
-/// argv without the program's name, `--a_b=x` written `--a-b=x`.
+/// argv without the program's name, `--a_b=x` written `--a-b=x`. What follows `--plan-from` are the
+/// words of another program, and stays.
 std::vector<std::string> normalizeArguments(int argc, char **argv);
 
 /// What the arguments ask for. Wrong ones are wrong usage.

@@ -163,12 +163,14 @@ int report(const Status &status) {
 
 std::vector<std::string> normalizeArguments(int argc, char **argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  bool isSettings = false; // the words of another program
   for (std::string &argument : arguments) {
     if (argument == "--")
       break;
-    if (argument.starts_with("--"))
+    if (argument.starts_with("--") && !isSettings)
       std::replace(argument.begin(),
                    argument.begin() + std::min(argument.find('='), argument.size()), '_', '-');
+    isSettings = argument == "--plan-from";
   }
   return arguments;
 }

@@ -138,6 +138,12 @@ def test_litgpt_knows_pure_bf16(tmp_path):
     assert "Megatron-LM isn't planned for this --precision" in refused.error_line()
 
 
+def test_underscores_of_another_program_stay():
+    """Those of our own flags may be dashes."""
+    refused = plan("--for", "litgpt", "--plan-from", "--devices 8 --num_nodes 3 --precision bf16-mixed", code=3)
+    assert "the settings are for 24 devices, not for 16" in refused.error_line()
+
+
 def test_flags_that_need_each_other():
     assert "needs --for" in plan("--plan-from", "--bf16", code=2).error_line()
     assert "did you mean megatron-lm" in plan("--for", "megatron-ml", code=2).error_line()
