@@ -28,10 +28,12 @@ class ModelSource:
     """A model as a file. A file that was written for it lives as long as this object."""
 
     def __init__(self, path: str, folder: tempfile.TemporaryDirectory | None = None, from_torch: bool = False,
-                 name: str | None = None, origin: HfOrigin | None = None, state_names: frozenset[str] | None = None):
+                 name: str | None = None, origin: HfOrigin | None = None, state_names: frozenset[str] | None = None,
+                 state: Mapping[str, Any] | None = None):
         self.path = path
         self.from_torch = from_torch
         self.state_names = state_names  #: of a module's `state_dict`, which has no buffers that it computes
+        self.state = dict(state or {})  #: a module's `state_dict`, for what its program doesn't read
         self.origin = origin
         #: As arguments of the command line. The path of a file that was written for it says nothing.
         self.arguments = [path] if name is None else [path, f"--model-name={name}"]
@@ -65,12 +67,23 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
         with hf.experts_as_products(model):
             program = torch.export.export(model, inputs, named or None)
         program = hf.functional(torch, program, _dtc.imported_operators().split(","))
+        _store_row_by_row(torch, program)
         torch.export.save(program, path, extra_files=hf.ties_of(model))
     except Exception as error:  # of many kinds, from all that a module can do
         breaks = _graph_breaks(torch, model, inputs, named)
         why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else str(error)
         raise UnsupportedError(f"torch.export doesn't take the module: {why}") from error
-    return ModelSource(path, folder, from_torch=True, name=type(model).__name__, state_names=frozenset(model.state_dict()))
+    state = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
+    return ModelSource(path, folder, from_torch=True, name=type(model).__name__, state_names=frozenset(state), state=state)
+
+
+def _store_row_by_row(torch: Any, program: Any) -> None:
+    """Stores transposed and repeated weights as files have them."""
+    for name, value in program.state_dict.items():
+        if not value.is_contiguous():
+            copy = value.detach().contiguous()
+            trains = isinstance(value, torch.nn.Parameter)
+            program.state_dict[name] = torch.nn.Parameter(copy, requires_grad=value.requires_grad) if trains else copy
 
 
 def _graph_breaks(torch: Any, model: Any, inputs: tuple, named: dict[str, Any]) -> list[str]:

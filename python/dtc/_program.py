@@ -131,12 +131,14 @@ class Program:
         """Parameters and buffers by the model's names, in its shapes and types.
 
         The values are NumPy's arrays or PyTorch's tensors (`framework="numpy"` or `"torch"`); by default PyTorch's where
-        the model is a PyTorch module. NumPy has no bf16.
+        the model is a PyTorch module. NumPy has no bf16. What a module's program doesn't read has the module's values.
         """
         convert = self._converter(framework)
         kept = self._source.state_names
-        return {name: convert(name, array) for name, array in self._program.weights().items()
+        held = {name: convert(name, array) for name, array in self._program.weights().items()
                 if kept is None or name in kept}
+        return held | {name: convert(name, value.detach().clone()) for name, value in self._source.state.items()
+                       if name not in held}
 
     def save_weights(self, path: str | os.PathLike) -> None:
         """Writes the weights as a safetensors file."""

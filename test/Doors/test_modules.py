@@ -65,6 +65,34 @@ def test_operators_become_what_they_are_made_of():
     assert numpy.allclose(ours, theirs, rtol=1e-4)
 
 
+class Aside(nn.Module):
+    """With a weight that is stored by columns, and what the outputs don't read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(CLASSES, WIDTH).t())
+        self.unread = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.weight
+
+
+def test_all_of_a_module_comes_back():
+    torch.manual_seed(0)
+    module, x = Aside(), torch.randn(BATCH, WIDTH)
+    program = dtc.parallelize(module, x, loss="cross_entropy", devices=1)
+    module.load_state_dict(program.state_dict())
+    assert numpy.array_equal(program.state_dict("numpy")["unread.weight"], module.unread.weight.detach())
+    ours, theirs = trained(module, x, torch.randint(0, CLASSES, (BATCH,)))
+    assert numpy.allclose(ours, theirs, rtol=1e-4)
+
+
+def test_gradients_by_frequency_are_refused():
+    module = nn.Sequential(nn.Embedding(4, WIDTH, scale_grad_by_freq=True), nn.Linear(WIDTH, 4))
+    with pytest.raises(dtc.UnsupportedError, match="scale_grad_by_freq"):
+        dtc.plan(module, torch.zeros(BATCH, 2, dtype=torch.int64), devices=2, loss="cross_entropy")
+
+
 class Sorted(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cdist(x[:, None], x[:, None]).flatten(1) + torch.sort(x, dim=1)[0][:, :1]

@@ -38,6 +38,12 @@ def test_training(trainer, model, devices, plan):
     compare_steps(run, expected, loss=2e-5, norm=1e-4)
 
 
+def test_parameters_without_dimensions_are_whole_under_zero(trainer):
+    expected = reference("points", "adamw")
+    run = trainer.train("points.pt2", "points", *flags_of(expected), devices=2, plan="dp=2,zero=3")
+    compare_steps(run, expected, loss=2e-5, norm=1e-4)
+
+
 def predicted(path, *options) -> dict:
     out = check_call("dtc", "plan", path, "--gpus", 4, "--cluster", "dgx-h100", "--loss", "cross_entropy", *options, "--json").out
     plan = json.loads(out)

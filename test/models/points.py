@@ -25,7 +25,7 @@ def zero(h: torch.Tensor) -> torch.Tensor:
 
 FUNCTIONS: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = (
     lambda h: h.clamp(-1, 2),
-    lambda h: h.clamp(min=-2) + h.clamp_max(h.new_tensor(3.0)),
+    lambda h: h.clamp(min=-2) + h.clamp_max(1.5) + h.clamp_max(h.new_tensor(3.0)),
     lambda h: torch.clamp(zero(h), 0, 6),
     lambda h: functional.hardtanh(h) + functional.hardtanh(h, -2, 0.5),
     lambda h: functional.elu(zero(h), 0.5) + functional.celu(zero(h), 2.0) + functional.selu(zero(h)),
@@ -47,6 +47,7 @@ class Points(nn.Module):
         self.directions = nn.ModuleList(nn.Linear(width, len(POINTS)) for _ in FUNCTIONS)
         self.outer = nn.Linear(len(POINTS), width)
         self.head = nn.Linear(width, CLASSES)
+        self.bias = nn.Parameter(torch.tensor(0.0))  # without a dimension that ranks could divide
         self.register_buffer("points", torch.tensor(POINTS))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -55,4 +56,4 @@ class Points(nn.Module):
             y = torch.tanh(direction(h))
             term = function(self.points + TINY * y) - function(self.points + 0.0 * y)
             h = h + self.outer(functional.layer_norm(y, (len(POINTS),)) + term / TINY)
-        return self.head(h)
+        return self.head(h) * (1 + self.bias)

@@ -188,7 +188,7 @@ def _moments(name: str, tensor: torch.Tensor, of_norm: bool, of_embedding: bool)
     """Mean and standard deviation of a trained-looking parameter."""
     if of_norm and name.endswith("weight"):
         return 1.0, 0.2
-    if tensor.dim() == 1:
+    if tensor.dim() <= 1:
         return 0.0, 0.1 if of_norm else 0.05
     if of_embedding or (tensor.dim() == 3 and tensor.shape[0] == 1):  # ViT's class token and positions
         return 0.0, 0.3

@@ -19,8 +19,14 @@ static LogicalResult convertEmbedding(AtenConverter &node) {
   auto padding = node.integer("padding_idx", -1);
   if (failed(weight) || failed(indices) || failed(padding))
     return failure();
+  auto byFrequency = node.boolean("scale_grad_by_freq", false);
+  if (failed(byFrequency))
+    return failure();
   if (weight->rank() != 2)
     return node.error() << "needs a table of two dimensions";
+  if (*byFrequency)
+    return unsupported(node.error()) << "divides gradients by how often a row is looked up "
+                                        "(scale_grad_by_freq), which is not supported";
   auto rows = gatherTensor(node, *weight, *indices, 0);
   if (failed(rows))
     return failure();

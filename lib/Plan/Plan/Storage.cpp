@@ -21,10 +21,14 @@ void splitByLevel(int level, const AxisList &axes, AxisList &states, AxisList &g
   parameters = level >= 3 ? axes : AxisList{};
 }
 
+bool canSplit(const ParameterStorage &storage, sharding::AxisId axis) {
+  return !storage.use.dims.empty() && !storage.use.splits(axis);
+}
+
 void setZeroLevel(ParameterStorage &storage, int level, const AxisList &axes) {
   AxisList own;
   for (sharding::AxisId axis : axes)
-    if (!storage.use.splits(axis))
+    if (canSplit(storage, axis))
       own.push_back(axis);
   splitByLevel(level, own, storage.stateAxes, storage.gradientAxes, storage.storageAxes);
 }

@@ -62,9 +62,9 @@ void Verifier::checkLevels() {
   int64_t ranks = (degrees.zeroGroup > 0 ? degrees.zeroGroup : degrees.dp) * degrees.ep *
                   degrees.cp;
   sharding::AxisList zeroAxes = storageAxes(degrees, plan.mesh);
-  auto canSplit = [&](const ParameterStorage &storage) {
-    return std::any_of(zeroAxes.begin(), zeroAxes.end(), [&](sharding::AxisId axis) {
-      return plan.mesh.axes[axis].size > 1 && !storage.use.splits(axis);
+  auto canBeLower = [&](const ParameterStorage &storage) {
+    return std::none_of(zeroAxes.begin(), zeroAxes.end(), [&](sharding::AxisId axis) {
+      return plan.mesh.axes[axis].size > 1 && canSplit(storage, axis);
     });
   };
   auto reportLevel = [&](const ParameterStorage &storage) {
@@ -95,7 +95,7 @@ void Verifier::checkLevels() {
     int level = zeroLevel(storage);
     if (level > degrees.zero)
       reportLevel(storage);
-    if (level < least && canSplit(storage) && !lower)
+    if (level < least && !canBeLower(storage) && !lower)
       lower = &storage;
     most = std::max(most, level);
   }

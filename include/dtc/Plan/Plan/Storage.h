@@ -21,7 +21,9 @@ int zeroLevel(const ParameterStorage &storage);
 /// The axes over which a level splits states, gradients and parameters, of those that it may.
 void splitByLevel(int level, const sharding::AxisList &axes, sharding::AxisList &states,
                   sharding::AxisList &gradients, sharding::AxisList &parameters);
-/// Stores a parameter by a level, over as many of these axes as don't split it already.
+/// Whether the axis may divide how it is stored: it doesn't split it already, and it is no number.
+bool canSplit(const ParameterStorage &storage, sharding::AxisId axis);
+/// Stores a parameter by a level, over as many of these axes as may divide it.
 void setZeroLevel(ParameterStorage &storage, int level, const sharding::AxisList &axes);
 
 /// The mesh axes over which ZeRO of these degrees stores: dp, or its minor part
