@@ -17,14 +17,15 @@ UnitPeaks::UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
     : blocks(std::move(blocks)), own(own), withBefore(sumOf(own, beside.ofBefore)),
       left(beside.left) {
   const size_t units = own.size();
-  for (int half : {0, 1}) {
+  for (size_t i = 0; i < std::size(kLeft); ++i) {
     std::vector<int64_t> after = own;
     for (size_t unit = 0; unit < units; ++unit) {
       size_t next = this->blocks->end[unit];
-      after[unit] += beside.ofAfter[unit] + (half && next < units ? left[next] / 2 : 0);
+      after[unit] += beside.ofAfter[unit];
+      after[unit] += next < units ? std::llround(kLeft[i] * double(left[next])) : 0;
     }
-    withBoth[half] = sumOf(after, beside.ofBefore);
-    withAfter[half] = RangeMax(std::move(after));
+    withBoth[i] = sumOf(after, beside.ofBefore);
+    withAfter[i] = RangeMax(std::move(after));
   }
 }
 
@@ -45,20 +46,23 @@ int64_t UnitPeaks::of(int a, int b, int from, int to, double share) const {
     return own(from, to);
   int first = blocks->end[a], last = blocks->begin[b - 1];
   int64_t most = 0;
-  // Between none and half of what is left the most is convex: never too little.
-  auto add = [&](const RangeMax &none, const RangeMax &half, int begin, int end) {
+  // Between two shares the most is convex: never too little.
+  const int low = share > kLeft[1] ? 1 : 0;
+  const double way = (share - kLeft[low]) / (kLeft[low + 1] - kLeft[low]);
+  auto add = [&](const RangeMax *peaks, int begin, int end) {
     begin = std::max(begin, from);
     end = std::min(end, to);
     if (begin >= end)
       return;
-    int64_t bytes = none(begin, end);
-    if (share > 0)
-      bytes += std::llround(2 * share * double(half(begin, end) - bytes));
+    int64_t bytes = peaks[low](begin, end);
+    if (way > 0)
+      bytes += std::llround(way * double(peaks[low + 1](begin, end) - bytes));
     most = std::max(most, bytes);
   };
-  add(withAfter[0], withAfter[1], a, first);
-  add(withBoth[0], withBoth[1], first, last);
-  add(withBefore, withBefore, last, b);
+  add(withAfter, a, first);
+  add(withBoth, first, last);
+  if (int begin = std::max(last, from), end = std::min(b, to); begin < end)
+    most = std::max(most, withBefore(begin, end));
   return most;
 }
 

@@ -79,8 +79,9 @@ public:
 private:
   std::shared_ptr<const UnitBlocks> blocks; ///< null: nothing of others, or all of the stage
   RangeMax own, withBefore;
-  /// With what is left of the gradients of the block after it, none of it and half of it.
-  RangeMax withAfter[2], withBoth[2];
+  /// With what is left of the gradients of the block after it, by the shares of kLeft.
+  static constexpr double kLeft[] = {0, 1. / 16, 1. / 2};
+  RangeMax withAfter[3], withBoth[3];
   std::vector<int64_t> left;                ///< by unit, of its own block or its own
   std::vector<int64_t> sumBefore, sumAfter; ///< of the units before each, if they exchange together
 };

@@ -74,8 +74,9 @@ TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
       EXPECT_GE(predicted.stepSeconds, last.stepSeconds * (1 - 1e-9)) << zero << " " << blocks;
       last = predicted;
     }
-    // The peak is at the head: parts of two tables' gradients lie beside whole ones.
-    EXPECT_LE(usedBy(higher.predicted), usedBy(last) + 2 * kTableBytes / 16);
+    // The peak is at the head: parts of two tables' gradients lie beside whole ones, and what was
+    // scattered last waits to be added up. Arenas of compiled programs are as large (0.06 %).
+    EXPECT_LE(usedBy(higher.predicted), usedBy(last) + 3 * kTableBytes / 16);
     EXPECT_GT(higher.predicted.stepSeconds, last.stepSeconds);
   }
 }
