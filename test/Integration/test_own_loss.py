@@ -115,5 +115,6 @@ def test_the_batch_is_of_all_inputs(tmp_path):
 
 
 def test_the_output_needs_a_name(tmp_path):
+    (tmp_path / "m.onnx").touch()
     outcome = call("dtc", "compile", tmp_path / "m.onnx", "--loss", "output:", "-o", tmp_path / "m.dtc")
     assert outcome.code == 2 and "output:NAME" in outcome.error_line()

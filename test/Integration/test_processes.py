@@ -236,9 +236,9 @@ def test_who_only_knows_the_protocol_is_kept_out(mlp, tmp_path):
     words = command(mlp, "--steps", 3, "--timeout", 20, "--save-weights", weights)
     job = launch([words], port=port, WORLD_SIZE="2", DTC_JOB_TOKEN="ours")
     with when_listening(port) as stranger:
-        stranger.sendall(b"dtc-run ranks 1\0" + bytes(16))
+        stranger.sendall(b"dtc-run ranks 2\0" + bytes(16))
         answer = stranger.recv(64, socket.MSG_WAITALL)
-        assert len(answer) == 64 and answer.startswith(b"dtc-run ranks 1\0")
+        assert len(answer) == 64 and answer.startswith(b"dtc-run ranks 2\0")
         stranger.sendall(struct.pack("<4I", 1, 2, port, 1) + bytes(32) + bytes(32))
         assert stranger.recv(1) == b""  # closed without a word
     second = subprocess.Popen([str(BIN / "dtc-run"), *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.PIPE,

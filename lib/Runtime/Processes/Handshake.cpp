@@ -15,7 +15,7 @@ using Nonce = std::array<uint8_t, 16>;
 using Proof = std::array<uint8_t, 32>;
 
 struct Greeting {
-  char protocol[16] = "dtc-run ranks 1";
+  char protocol[16] = "dtc-run ranks 2";
   Nonce nonce{};
 };
 struct Answer {
@@ -25,6 +25,9 @@ struct Answer {
 struct Introduction {
   Claim claim;
   Proof proof{};
+};
+struct Taken {
+  char word[8] = "taken";
 };
 
 Greeting makeGreeting() {
@@ -67,7 +70,8 @@ template <typename T> asio::awaitable<void> send(tcp::socket &socket, const T &v
 
 } // namespace
 
-asio::awaitable<bool> callPeer(tcp::socket &socket, std::string token, Claim claim) {
+asio::awaitable<bool> callPeer(tcp::socket &socket, std::string token, Claim claim,
+                               std::function<void()> proven) {
   Greeting own = makeGreeting();
   co_await send(socket, own);
   Answer answer = co_await receive<Answer>(socket);
@@ -75,8 +79,10 @@ asio::awaitable<bool> callPeer(tcp::socket &socket, std::string token, Claim cla
   if (!isOurs(answer.greeting) ||
       !areEqual(answer.proof, prove(token, "listener", own.nonce, theirs)))
     co_return false;
+  proven();
   Introduction introduction{claim, prove(token, "caller", own.nonce, theirs, &claim)};
   co_await send(socket, introduction);
+  co_await receive<Taken>(socket);
   co_return true;
 }
 
@@ -93,5 +99,7 @@ asio::awaitable<std::optional<Claim>> answerCaller(tcp::socket &socket, std::str
     co_return std::nullopt;
   co_return introduction.claim;
 }
+
+asio::awaitable<void> takeClaim(tcp::socket &socket) { co_await send(socket, Taken()); }
 
 } // namespace dtc::rt

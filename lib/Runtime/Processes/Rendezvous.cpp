@@ -23,15 +23,22 @@ class Watchdog {
 public:
   Watchdog(asio::io_context &io, const std::shared_ptr<tcp::socket> &socket) : timer(io) {
     timer.expires_after(kAnswerTime);
-    timer.async_wait([socket](std::error_code error) {
+    timer.async_wait([socket, isStopped = isStopped](std::error_code error) {
       std::error_code ignored;
-      if (!error)
+      if (!error && !*isStopped)
         socket->close(ignored);
     });
+  }
+  ~Watchdog() { stop(); }
+  /// Also where the time was over a moment ago, and the socket isn't closed yet.
+  void stop() {
+    *isStopped = true;
+    timer.cancel();
   }
 
 private:
   asio::steady_timer timer;
+  std::shared_ptr<bool> isStopped = std::make_shared<bool>(false);
 };
 
 Result<asio::ip::address> resolve(asio::io_context &io, const std::string &host) {
@@ -134,7 +141,8 @@ asio::awaitable<bool> ProcessWorld::Impl::tryLeader(tcp::endpoint endpoint) {
       acceptor = tcp::acceptor(io, tcp::endpoint(socket->local_endpoint().address(), 0));
       accept();
     }
-    if (!co_await callPeer(*socket, launch.token, claimOf(/*isControl=*/true, ""))) {
+    auto proven = [&watchdog] { watchdog.stop(); };
+    if (!co_await callPeer(*socket, launch.token, claimOf(/*isControl=*/true, ""), proven)) {
       std::lock_guard lock(mutex);
       sawStranger = true;
       co_return false;
@@ -180,7 +188,9 @@ asio::awaitable<void> ProcessWorld::Impl::greet(SharedSocket socket) {
   try {
     std::optional<Claim> claim = co_await answerCaller(*socket, launch.token);
     if (claim && claim->rank != static_cast<uint32_t>(launch.rank)) {
+      watchdog.stop();
       socket->set_option(tcp::no_delay(true));
+      co_await takeClaim(*socket);
       admit(socket, *claim);
     }
   } catch (const std::system_error &) {
@@ -260,17 +270,32 @@ Result<tcp::socket> ProcessWorld::Impl::open(asio::io_context &own, int peer,
     std::lock_guard lock(mutex);
     endpoint = endpoints[peer];
   }
-  auto socket = std::make_shared<tcp::socket>(own);
-  bool isOpen = false;
+  enum class Dialled { Refused, GivenUp, Open } dialled = Dialled::GivenUp;
+  std::shared_ptr<tcp::socket> socket;
   auto dial = [&]() -> asio::awaitable<void> {
     co_await socket->async_connect(endpoint, asio::use_awaitable);
     socket->set_option(tcp::no_delay(true));
-    isOpen = co_await callPeer(*socket, launch.token, claimOf(/*isControl=*/false, stream));
+    try {
+      Claim claim = claimOf(/*isControl=*/false, stream);
+      if (co_await callPeer(*socket, launch.token, claim, [] {}))
+        dialled = Dialled::Open;
+    } catch (const std::system_error &) {
+      dialled = Dialled::GivenUp;
+    }
   };
-  asio::co_spawn(own, dial, asio::detached);
-  own.restart();
-  own.run_for(timeLimit);
-  if (!isOpen)
+  const auto end = Clock::now() + timeLimit;
+  while (dialled == Dialled::GivenUp && Clock::now() < end) {
+    socket = std::make_shared<tcp::socket>(own);
+    dialled = Dialled::Refused;
+    asio::co_spawn(own, dial, asio::detached);
+    own.restart();
+    if (isAborted()) // looked at after the restart: a later abort stops it
+      break;
+    own.run_until(end);
+    if (dialled == Dialled::GivenUp)
+      waitFor(kPause, [&] { return isAborted(); });
+  }
+  if (dialled != Dialled::Open)
     return Status(ExitCode::RankLost, "cannot be reached");
   return std::move(*socket);
 }

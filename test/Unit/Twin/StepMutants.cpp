@@ -156,6 +156,8 @@ void StepMutantMaker::visitChunks(ConcatOp op) {
 
 /// Ranks along other axes, in another order, or at another place.
 void StepMutantMaker::visitCollective(Operation *op) {
+  if (isa<dist::AxisIndexOp>(op) && selectsZerosAlone(op))
+    return; // whichever rank adds them
   auto mesh = *op->getParentOfType<ModuleOp>().getOps<dist::MeshOp>().begin();
   auto axes = op->getAttrOfType<dist::AxesAttr>("axes");
   for (auto [name, size] : llvm::zip(mesh.getNames().getAsRange<StringAttr>(), mesh.getSizes())) {
@@ -169,7 +171,7 @@ void StepMutantMaker::visitCollective(Operation *op) {
     });
     break;
   }
-  if (isa<dist::AxisIndexOp>(op) && !selectsZerosAlone(op))
+  if (isa<dist::AxisIndexOp>(op))
     add("unsharded index", op, [](Operation *at) {
       OpBuilder builder(at);
       auto type = cast<RankedTensorType>(at->getResult(0).getType());

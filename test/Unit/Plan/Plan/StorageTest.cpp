@@ -144,6 +144,7 @@ TEST(Storage, WhatABackwardPassReadsElsewhereHasTheHigherLevel) {
   EXPECT_EQ(onlyReader(first, firstOps, facts), -1);
   EXPECT_EQ(onlyReader(last, firstOps, facts), static_cast<int>(blocks.size()));
   ParameterStorage storage{"h.0.q", {}, {}, {}, {}};
+  storage.use.dims.resize(2); // a matrix: numbers aren't split
   setZeroLevel(storage, 3, {0});
   EXPECT_EQ(blocksOfLevel(3, problem, facts, blocks, {storage}),
             std::vector<bool>(blocks.size(), false));
