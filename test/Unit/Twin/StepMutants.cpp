@@ -49,6 +49,21 @@ bool selectsZerosAlone(Operation *index) {
   });
 }
 
+/// Whether ranks only take parts again of what they gather. Along another axis that may be what
+/// each of them had, so that nothing changes.
+bool isDividedAgain(dist::AllGatherOp gather) {
+  SmallVector<Value> gathered(gather->getResults());
+  while (!gathered.empty())
+    for (Operation *user : gathered.pop_back_val().getUsers()) {
+      if (isa<dist::SliceOp>(user))
+        continue;
+      if (!isa<PadOp, ReshapeOp>(user))
+        return false;
+      llvm::append_range(gathered, user->getResults());
+    }
+  return true;
+}
+
 class StepMutantMaker {
 public:
   StepMutantMaker(ModuleOp module, size_t most) : module(module), most(most) {}
@@ -158,6 +173,8 @@ void StepMutantMaker::visitChunks(ConcatOp op) {
 void StepMutantMaker::visitCollective(Operation *op) {
   if (isa<dist::AxisIndexOp>(op) && selectsZerosAlone(op))
     return; // whichever rank adds them
+  if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && isDividedAgain(gather))
+    return;
   auto mesh = *op->getParentOfType<ModuleOp>().getOps<dist::MeshOp>().begin();
   auto axes = op->getAttrOfType<dist::AxesAttr>("axes");
   for (auto [name, size] : llvm::zip(mesh.getNames().getAsRange<StringAttr>(), mesh.getSizes())) {
