@@ -17,12 +17,15 @@ UnitPeaks::UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
     : blocks(std::move(blocks)), own(own), withBefore(sumOf(own, beside.ofBefore)),
       left(beside.left) {
   const size_t units = own.size();
-  for (size_t i = 0; i < std::size(kLeft); ++i) {
+  if (std::ranges::all_of(left, [](int64_t bytes) { return bytes == 0; }))
+    left.clear(); // most have nothing, and need no peaks by share
+  for (size_t i = 0; i < (left.empty() ? 1 : std::size(kLeft)); ++i) {
     std::vector<int64_t> after = own;
     for (size_t unit = 0; unit < units; ++unit) {
       size_t next = this->blocks->end[unit];
       after[unit] += beside.ofAfter[unit];
-      after[unit] += next < units ? std::llround(kLeft[i] * double(left[next])) : 0;
+      if (i > 0 && next < units)
+        after[unit] += std::llround(kLeft[i] * double(left[next]));
     }
     withBoth[i] = sumOf(after, beside.ofBefore);
     withAfter[i] = RangeMax(std::move(after));
@@ -47,8 +50,9 @@ int64_t UnitPeaks::of(int a, int b, int from, int to, double share) const {
   int first = blocks->end[a], last = blocks->begin[b - 1];
   int64_t most = 0;
   // Between two shares the most is convex: never too little.
-  const int low = share > kLeft[1] ? 1 : 0;
-  const double way = (share - kLeft[low]) / (kLeft[low + 1] - kLeft[low]);
+  const bool waits = share > 0 && !left.empty();
+  const int low = waits && share > kLeft[1] ? 1 : 0;
+  const double way = waits ? (share - kLeft[low]) / (kLeft[low + 1] - kLeft[low]) : 0;
   auto add = [&](const RangeMax *peaks, int begin, int end) {
     begin = std::max(begin, from);
     end = std::min(end, to);
