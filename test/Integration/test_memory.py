@@ -119,6 +119,15 @@ def test_prediction_of_a_wider_model(tmp_path, loss, batch, devices, plan, preci
     check_prediction(*flags)
 
 
+@pytest.mark.parametrize("zero", [2, 3])
+def test_parts_of_large_tables_are_predicted(tmp_path, zero):
+    """Parts of both tables' gradients, and the one that was scattered last, lie beside a whole gradient. Each is 1 or 2 %
+    of the arena."""
+    path = llama_graph.write(tmp_path / "llama.onnx", llama_graph.Llama(8, 512, 8, 8, 64, 8192, 8))
+    case = memory.Case("", "", path, 16, f"dp=16,tp=1,zero={zero},micro_batch=1,recompute=none", batch=64)
+    check_prediction(*case.flags(), most=0.003)
+
+
 @pytest.fixture(scope="module")
 def four_layers(tmp_path_factory):
     size = llama_graph.Llama(layers=4, hidden=256, heads=8, kv_heads=4, ffn=704, vocabulary=1024, sequence=128)

@@ -75,7 +75,7 @@ TEST(Storage, BlocksTakeAPlanFromOneLevelToTheOther) {
       last = predicted;
     }
     // The peak is at the head: parts of two tables' gradients lie beside whole ones, and what was
-    // scattered last waits to be added up. Arenas of compiled programs are as large (0.06 %).
+    // scattered last waits to be added up. Arenas have all three (test_memory.py).
     EXPECT_LE(usedBy(higher.predicted), usedBy(last) + 3 * kTableBytes / 16);
     EXPECT_GT(higher.predicted.stepSeconds, last.stepSeconds);
   }
