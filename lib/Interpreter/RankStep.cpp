@@ -62,14 +62,18 @@ FailureOr<RankShards> RankStep::divided(const Member &member, unsigned index,
                                         const Wholes &wholes) {
   func::FuncOp function = member.function;
   RoleAttr role = graph::getArgRole(function, index);
-  auto whole = wholes.find(keyOf(role));
-  if (whole == wholes.end())
-    return function.emitError() << "argument " << index << " is nothing that one rank has: "
-                                << describe(keyOf(role), false);
   auto storage = storageOf(member, function.getArgAttrDict(index));
   if (failed(storage))
     return failure();
   const sharding::Mesh &mesh = meshes[member.rank];
+  auto whole = wholes.find(keyOf(role));
+  if (whole == wholes.end() && graph::isSummedUp(role)) { // chunks add up what one function has
+    Tensor zeros(cast<RankedTensorType>(function.getArgumentTypes()[index]));
+    return RankShards{Tensors(mesh.devices(), zeros), *storage};
+  }
+  if (whole == wholes.end())
+    return function.emitError() << "argument " << index << " is nothing that one rank has: "
+                                << describe(keyOf(role), false);
   std::string wrong = storage->sharding.check(whole->second.shape().vec(), mesh);
   if (!wrong.empty())
     return function.emitError() << "argument " << index << ": " << wrong;

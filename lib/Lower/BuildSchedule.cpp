@@ -96,17 +96,18 @@ private:
   /// Makes @clear, whose results have the roles of what microbatches add to.
   LogicalResult buildClear() {
     llvm::MapVector<graph::RoleAttr, Type> sums;
-    int64_t microbatches = schedule.shape.microbatches;
+    DenseMap<graph::RoleAttr, int64_t> calls; // that give it
     for (func::FuncOp function : perMicrobatch) {
       for (auto [role, type] :
            llvm::zip_equal(argumentRoles(function), function.getArgumentTypes()))
         if (graph::isSummedUp(role))
           sums.insert({role, type});
-      for (unsigned i = 0; microbatches > 1 && i < function.getNumResults(); ++i)
+      for (unsigned i = 0; i < function.getNumResults(); ++i)
         if (graph::RoleAttr role = graph::getResultRole(function, i);
-            graph::isSummedUp(role) && !sums.contains(role))
-          return function.emitError("more than one microbatch needs accumulators: ")
-                 << microbatches;
+            graph::isSummedUp(role) && !sums.contains(role) &&
+            (calls[role] += schedule.shape.microbatches) > 1)
+          return function.emitError("what several calls give needs an accumulator: ")
+                 << role << ", given by " << calls[role];
     }
     if (sums.empty())
       return success();

@@ -1,5 +1,7 @@
 #include "StepGraph.h"
 
+#include "StageFunction.h"
+
 #include "dtc/Dialect/Graph/StepOps.h"
 
 using namespace mlir;
@@ -12,6 +14,7 @@ FailureOr<StepGraph> StepGraph::build(ModuleOp module) {
   if (failed(step.findFunctions(module)) || failed(step.findRanks()) || failed(step.findStages()) ||
       failed(step.findReturned()) || failed(step.findCrossings()))
     return failure();
+  step.addAccumulators();
   return step;
 }
 
@@ -163,6 +166,23 @@ LogicalResult StepGraph::findReturned() {
     returned.push_back(std::move(sum));
   }
   return success();
+}
+
+/// Chunks of one rank that have terms of a tied weight's gradient add to one buffer, also where
+/// there is one microbatch: the second would replace what the first has given.
+void StepGraph::addAccumulators() {
+  for (ReturnedSum &sum : returned) {
+    llvm::SmallDenseSet<int> holders;
+    for (int stage : sum.stages)
+      holders.insert(rankOf(stage));
+    if (sum.accumulator || holders.size() == sum.stages.size())
+      continue;
+    unsigned end = joint.getNumArguments();
+    Value whole = joint.front().getTerminator()->getOperand(sum.index);
+    (void)joint.insertArgument(end, whole.getType(), resultAttributes(joint, sum.index),
+                               joint.getLoc());
+    sum.accumulator = joint.getArgument(end);
+  }
 }
 
 LogicalResult StepGraph::findCrossing(OpResult value, int stage, bool isForward) {

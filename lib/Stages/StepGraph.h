@@ -14,7 +14,7 @@ namespace dtc::stages {
 struct ReturnedSum {
   graph::RoleAttr role;
   unsigned index = 0;              ///< among the results of the joint function
-  mlir::BlockArgument accumulator; ///< null with one microbatch
+  mlir::BlockArgument accumulator; ///< null with one microbatch, but where chunks of a rank add
   llvm::SmallVector<mlir::Value> terms;
   llvm::SmallVector<graph::SumOp> sums; ///< that add these up
   llvm::SmallVector<int> stages;        ///< that have terms, ascending
@@ -60,6 +60,7 @@ private:
   mlir::LogicalResult placeChange(mlir::Value value, graph::RoleAttr role);
   mlir::FailureOr<int> stageOfTerm(mlir::Value term, graph::RoleAttr role);
   mlir::LogicalResult findReturned();
+  void addAccumulators();
   mlir::LogicalResult findCrossings();
   mlir::LogicalResult findCrossing(mlir::OpResult value, int stage, bool isForward);
   void collectTerms(mlir::Value value, ReturnedSum &into);

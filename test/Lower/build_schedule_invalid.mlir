@@ -1,7 +1,7 @@
 // RUN: dtc-opt %s -split-input-file -verify-diagnostics --dtc-build-schedule=microbatches=4
 
 module {
-  // expected-error @below {{more than one microbatch needs accumulators: 4}}
+  // expected-error @below {{what several calls give needs an accumulator: #dtc.role<gradient, "w">, given by 4}}
   func.func @loss_and_grads(%x: tensor<4xf32> {dtc.role = #dtc.role<input, "x">})
       -> (tensor<4xf32> {dtc.role = #dtc.role<gradient, "w">}) attributes {dtc.runs = #dtc.runs<microbatch, forward|backward>} {
     return %x : tensor<4xf32>
