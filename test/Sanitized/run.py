@@ -41,6 +41,8 @@ LEFT_OUT = {
     "test_fuzz": "check-fuzz-sanitized does it in process",
     "test_layering": "it runs no program",
 }
+# Programs that take longer than a part may, and into how many parts their tests are divided.
+SHARDS = {"PlanSearchTests": 8}
 # Tests that bound time, which sanitizers take several times as much of.
 TIMED = ("Size.*",)
 # Tests of the emulator that do on purpose what a sanitizer reports: an access to memory that isn't the host's, and races.
@@ -79,15 +81,24 @@ def programs(folder: pathlib.Path, build: pathlib.Path, plain: pathlib.Path) -> 
     return folder
 
 
+def of_program(path: pathlib.Path, results: pathlib.Path, kind: str) -> list[Part]:
+    shards = SHARDS.get(path.name, 1)
+    parts = []
+    for shard in range(shards):
+        name = path.name if shards == 1 else f"{path.name}-{shard + 1}"
+        out = results / f"{name}.xml"
+        parts.append(Part(name, ["env", f"GTEST_TOTAL_SHARDS={shards}", f"GTEST_SHARD_INDEX={shard}", str(path), "--gtest_brief=1",
+                                 f"--gtest_output=xml:{out}", f"--gtest_filter=-{':'.join(ON_PURPOSE[kind] + TIMED)}"], out))
+    return parts
+
+
 def all_parts(kind: str, build: pathlib.Path) -> list[Part]:
     results = build / "part-results"
     results.mkdir(exist_ok=True)
     parts = []
     for path in sorted((build / "test" / "Unit").rglob("*Tests")):
         if path.is_file():
-            out = results / f"{path.name}.xml"
-            parts.append(Part(path.name, [str(path), "--gtest_brief=1", f"--gtest_output=xml:{out}",
-                                          f"--gtest_filter=-{':'.join(ON_PURPOSE[kind] + TIMED)}"], out))
+            parts += of_program(path, results, kind)
     names = OF_THREADS if kind == "thread" else sorted(path.stem for path in INTEGRATION.glob("test_*.py"))
     for name in names:
         if name not in LEFT_OUT:

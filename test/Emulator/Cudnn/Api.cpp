@@ -47,7 +47,7 @@ struct Answer {
   void give(cudnnBackendAttributeType_t ofType, const std::vector<T> &values) const {
     require(type == ofType, "an attribute is asked for as another type");
     *count = static_cast<int64_t>(values.size());
-    std::memcpy(elements, values.data(), std::min(requested, *count) * sizeof(T));
+    std::copy_n(values.begin(), std::min(requested, *count), static_cast<T *>(elements));
   }
   /// Makes engines, or configurations of them, of descriptors that the caller has made.
   void giveEngines(const BackendDescriptor &of, const std::vector<int> &numbers,

@@ -155,8 +155,9 @@ Rows rowsOf(cuda::CUmemorytype type, void *host, cuda::CUdeviceptr device, size_
   if (pitch < copy.WidthInBytes && copy.Height > 1)
     throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemcpy2DAsync: the pitch is below the width");
   size_t offset = y * pitch + x;
-  return {type == cuda::CU_MEMORYTYPE_DEVICE, static_cast<std::byte *>(host) + offset,
-          device + offset, pitch};
+  if (type == cuda::CU_MEMORYTYPE_DEVICE)
+    return {true, nullptr, device + offset, pitch};
+  return {false, static_cast<std::byte *>(host) + offset, 0, pitch};
 }
 
 std::byte *row(const Rows &rows, size_t index, size_t width, DeviceMemory &memory,

@@ -64,6 +64,13 @@ bool LocalClique::isComplete() {
   return hasAll();
 }
 
+LocalClique::Lock LocalClique::begin() {
+  Lock lock(mutex);
+  if (isAborted)
+    throw Aborted();
+  return lock;
+}
+
 template <typename Condition>
 void LocalClique::await(Lock &lock, unsigned rank, const std::string &what, Condition &&condition) {
   auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout;
@@ -106,7 +113,7 @@ void LocalClique::requireAgreement(const Round &round, unsigned rank) {
 }
 
 void LocalClique::takePart(unsigned rank, const Contribution &contribution) {
-  Lock lock(mutex);
+  Lock lock = begin();
   uint64_t number = ++rounds[rank];
   Round &round = open.try_emplace(number, Round{{}, false, size()}).first->second;
   round.contributions[rank] = contribution;
@@ -167,7 +174,7 @@ std::shared_ptr<bool> LocalClique::post(unsigned rank, const Message &message) {
 }
 
 void LocalClique::takePart(unsigned rank, const std::vector<Message> &messages) {
-  Lock lock(mutex);
+  Lock lock = begin();
   std::vector<std::shared_ptr<bool>> done;
   for (const Message &message : messages)
     done.push_back(post(rank, message));

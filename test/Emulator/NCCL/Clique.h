@@ -133,6 +133,9 @@ private:
       return false;
     }
   }
+  /// Of an operation that begins: after an abort, ranks that gave their parts before may use that
+  /// memory again, so that none comes to pass.
+  Lock begin();
   void takePart(unsigned rank, const Contribution &contribution);
   void takePart(unsigned rank, const std::vector<Message> &messages);
   void carryOut(const Round &round);

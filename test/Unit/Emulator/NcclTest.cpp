@@ -3,6 +3,7 @@
 
 #include "dtc-cuda/Nccl.h"
 
+#include <barrier>
 #include <bit>
 #include <thread>
 
@@ -229,6 +230,26 @@ TEST_F(NcclTest, MissingRank) {
       ncclSend(buffer, 1, ncclFloat32, 0, rank.comm, rank.stream);
   });
   EXPECT_NE(said.find("collectives begun by rank: 1 1 1 0"), std::string::npos) << said;
+}
+
+TEST_F(NcclTest, NothingComesToPassAfterAnAbort) {
+  constexpr size_t kWords = 1 << 24;
+  std::barrier begun(kRanks);
+  run([&](Rank &rank) {
+    void *buffer = rank.upload({1});
+    if (rank.number == kRanks - 1) { // its stream comes to the collective after the abort
+      CUdeviceptr large = 0;
+      ASSERT_EQ(cuMemAlloc_v2(&large, kWords * 4), CUDA_SUCCESS);
+      for (int i = 0; i < 8; ++i)
+        ASSERT_EQ(cuMemsetD32Async(large, 0, kWords, rank.stream), CUDA_SUCCESS);
+    }
+    ASSERT_EQ(ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
+              ncclSuccess);
+    begun.arrive_and_wait();
+    if (rank.number == 0)
+      EXPECT_EQ(ncclCommAbort(rank.comm), ncclSuccess);
+    EXPECT_EQ(rank.download(buffer, 1), (std::vector<float>{1}));
+  });
 }
 
 TEST_F(NcclTest, MessageOfAnotherSize) {
