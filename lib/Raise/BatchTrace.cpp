@@ -25,7 +25,8 @@ LogicalResult BatchTrace::start(ArrayRef<std::string> whole) {
 /// Says how to leave the batch as the file has it.
 LogicalResult BatchTrace::refuse(Location at, const Twine &why) const {
   return emitError(at) << purpose << ": " << why << "; --global-batch " << old
-                       << " keeps the file's, and an export with another batch has another";
+                       << " without a micro_batch keeps the file's, and an export with another "
+                          "batch has another";
 }
 
 /// Notes that `value` has the batch at `at`.

@@ -76,10 +76,12 @@ Result<std::vector<AdapterPair>> adapterPairs(const Manifest &manifest) {
 Status checkMergeable(const Manifest &manifest, const std::vector<AdapterPair> &pairs) {
   for (const AdapterPair &pair : pairs)
     if (!infoOf(manifest, pair).isTransposed || !isFloat(manifest.parameters[pair.base].dtype))
-      return {ExitCode::Usage,
-              "--save-weights merged= can't add an adapter to a weight whose inputs "
-              "and outputs aren't two dimensions; save adapters= instead: " +
-                  manifest.parameters[pair.base].name};
+      return {
+          ExitCode::Usage,
+          "--save-weights merged= can't add an adapter to a weight that is looked up, too, as a "
+          "tied embedding is, or whose inputs and outputs aren't two dimensions; save adapters= "
+          "instead: " +
+              manifest.parameters[pair.base].name};
   return Status::ok();
 }
 
@@ -126,6 +128,12 @@ Status PeftFolder::create(const Manifest &manifest, const std::vector<AdapterPai
     if (sizesOf(manifest, pair)->copies != 1 || manifest.parameters[pair.a].shape.size() != 2)
       return {ExitCode::Usage, "--save-weights peft= has no place for adapters of experts: " +
                                    manifest.parameters[pair.base].name};
+    else if (!infoOf(manifest, pair).isTransposed)
+      return {
+          ExitCode::Usage,
+          "--save-weights peft= has no place for the adapter of a weight that is looked up, too, "
+          "as a tied embedding is; leave it out by targets=, or save adapters= instead: " +
+              manifest.parameters[pair.base].name};
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error)

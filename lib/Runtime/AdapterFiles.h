@@ -11,7 +11,8 @@ namespace dtc::rt {
 /// Refused where nothing was adapted, or where a factor has no other.
 Result<std::vector<AdapterPair>> adapterPairs(const Manifest &manifest);
 
-/// Refuses a weight that has its inputs and outputs in between each other.
+/// Refuses a weight that has its inputs and outputs in between each other, or that more than
+/// products read.
 Status checkMergeable(const Manifest &manifest, const std::vector<AdapterPair> &pairs);
 
 /// weight += scale * B A, in its own type. All are whole, as the manifest describes them.

@@ -98,13 +98,21 @@ static bool mayReturn(RoleAttr role, bool trains) {
   return isSummedUp(role) || role.getKind() == RoleKind::Buffer;
 }
 
+/// Makes what is computed from buffers alone a part of the first stage, with all that reads it.
+void StepGraph::placeFirst(Operation *op) {
+  stages[op] = 0;
+  for (Operation *user : op->getUsers())
+    if (auto known = stages.find(user); known != stages.end() && known->second < 0)
+      placeFirst(user);
+}
+
 /// What is computed from buffers alone becomes a part of the first stage where it replaces one.
 /// Whoever reads a buffer that is replaced must do so in that stage's forward pass: elsewhere it
 /// would be another microbatch's.
 LogicalResult StepGraph::placeChange(Value value, RoleAttr role) {
   Operation *producer = value.getDefiningOp();
   if (producer && stages.lookup(producer) < 0)
-    stages[producer] = 0;
+    placeFirst(producer);
   SmallVector<Value> read;
   for (BlockArgument argument : joint.getArguments())
     if (getArgRole(joint, argument.getArgNumber()) == role)
@@ -130,7 +138,7 @@ FailureOr<int> StepGraph::stageOfTerm(Value term, RoleAttr role) {
   if (role.getKind() != RoleKind::Output)
     return joint.emitOpError("no stage makes a term of ") << role;
   if (producer)
-    stages[producer] = 0;
+    placeFirst(producer);
   return 0;
 }
 

@@ -57,6 +57,7 @@ private:
   mlir::LogicalResult findFunctions(mlir::ModuleOp module);
   mlir::LogicalResult findRanks();
   mlir::LogicalResult findStages();
+  void placeFirst(mlir::Operation *op);
   mlir::LogicalResult placeChange(mlir::Value value, graph::RoleAttr role);
   mlir::FailureOr<int> stageOfTerm(mlir::Value term, graph::RoleAttr role);
   mlir::LogicalResult findReturned();

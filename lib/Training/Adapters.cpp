@@ -56,6 +56,8 @@ public:
       warnOfOthers(products);
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       parameter.setTrainable(false);
+    for (const Adapted &product : products)
+      ++reads[product.weight];
     roles.resize(forward.getNumArguments()); // those stay as they are
     for (Adapted &adapted : products)
       if (failed(adapt(adapted)))
@@ -125,8 +127,11 @@ private:
     return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
   }
 
-  /// How the weight's indices follow one another.
-  static WeightLayout layoutOf(const Adapted &adapted) {
+  /// How the weight's indices follow one another. Where something else reads the weight, too, as
+  /// the look-up of a tied embedding does, nothing may be added to it.
+  WeightLayout layoutOf(const Adapted &adapted) {
+    if (int64_t(llvm::range_size(adapted.weight.getUses())) != reads.lookup(adapted.weight))
+      return WeightLayout::Other;
     auto follow = [&](const Indices &first, const Indices &second) {
       Indices all = adapted.shared;
       llvm::append_range(all, first);
@@ -240,7 +245,8 @@ private:
   SymbolTable symbols;
   const AdapterOptions &options;
   RE2 targets;
-  llvm::DenseMap<Value, Made> made; ///< looked up only
+  llvm::DenseMap<Value, Made> made;     ///< looked up only
+  llvm::DenseMap<Value, int64_t> reads; ///< of a weight, by products that are adapted; likewise
   SmallVector<Attribute> roles;     ///< of the function's arguments
 };
 

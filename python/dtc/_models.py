@@ -64,11 +64,11 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
     folder = tempfile.TemporaryDirectory(prefix="dtc-")
     path = str(pathlib.Path(folder.name) / "model.pt2")
     try:
-        with hf.experts_as_products(model):
+        with hf.experts_as_products(model), hf.own_gradients(torch, model) as own:
             program = torch.export.export(model, inputs, named or None)
         program = hf.functional(torch, program, _dtc.imported_operators().split(","))
         _store_row_by_row(torch, program)
-        torch.export.save(program, path, extra_files=hf.ties_of(model))
+        torch.export.save(program, path, extra_files={**hf.ties_of(model), **own})
     except Exception as error:  # of many kinds, from all that a module can do
         breaks = _graph_breaks(torch, model, inputs, named)
         why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else str(error)

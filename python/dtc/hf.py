@@ -208,6 +208,38 @@ def ties_of(model: Any) -> dict[str, str]:
 
 
 @contextlib.contextmanager
+def own_gradients(torch: Any, model: Any) -> Iterator[dict[str, str]]:
+    """What an export is saved with: what has another gradient in PyTorch than what its program computes, by names.
+
+    These are hooks and functions of the model's own. PyTorch's functions, such as that of checkpoints, have the gradient
+    of what they compute.
+    """
+    names = [f"the hook of {name or type(part).__name__}" for name, part in model.named_modules()
+             if part._backward_hooks or part._backward_pre_hooks]
+    names += [f"the hook of {name}" for name, part in model.named_parameters()
+              if part._backward_hooks or part._post_accumulate_grad_hooks]
+    function, tensor, found = torch.autograd.Function, torch.Tensor, {}
+    apply, register_hook = inspect.getattr_static(function, "apply"), tensor.register_hook
+
+    def noting_apply(kind: type, *args: Any, **kwargs: Any) -> Any:
+        if not kind.__module__.startswith("torch."):
+            names.append(f"{kind.__name__}.backward")
+        return apply.__get__(None, kind)(*args, **kwargs)
+
+    def noting_hook(self: Any, hook: Any) -> Any:
+        names.append("the hook of a tensor")
+        return register_hook(self, hook)
+
+    function.apply, tensor.register_hook = classmethod(noting_apply), noting_hook
+    try:
+        yield found
+    finally:
+        function.apply, tensor.register_hook = apply, register_hook
+    if names:
+        found["own_gradients.txt"] = ", ".join(dict.fromkeys(names))
+
+
+@contextlib.contextmanager
 def experts_as_products(model: Any) -> Iterator[None]:
     """Has a model of transformers multiply its experts all at once. Its other forms ask which experts are chosen."""
     configs = {id(each): each for module in model.modules()
@@ -381,7 +413,9 @@ def export(path: str | os.PathLike, output: str | os.PathLike, *, sequence: int 
                 for name, shape in shapes.items()}
     for name in set(names) & {"attention_mask", "decoder_attention_mask"}:
         examples[name].fill_(1)
-    torch.export.save(_export(torch, model, examples, operators), os.fspath(output), extra_files=ties_of(model))
+    with own_gradients(torch, model) as own:
+        program = _export(torch, model, examples, operators)
+    torch.export.save(program, os.fspath(output), extra_files={**ties_of(model), **own})
     return frozenset(model.state_dict())
 
 

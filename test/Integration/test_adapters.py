@@ -85,6 +85,22 @@ def test_weights_of_other_layouts_are_merged(tmp_path, export, data, targets):
     assert losses[3] != pytest.approx(losses[0], rel=1e-3)
 
 
+def test_what_is_looked_up_is_not_merged(tmp_path):
+    """GPT-2's last product has an adapter, and its weight is the table of tokens, too: added to it, that would change as well."""
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--global-batch", 8, "--devices", 1,
+               "--lora", "rank=2,targets=lm_head|c_fc", "-o", tmp_path / "m.dtc")
+    for form, message in (("merged", "can't add an adapter to a weight that is looked up"),
+                          ("peft", "no place for the adapter of a weight that is looked up")):
+        refused = call("dtc-run", tmp_path / "m.dtc", "--data", MODELS / "text.bin", "--steps", 1, "--save-weights",
+                       f"{form}={tmp_path / form}")
+        assert refused.code == 2, refused.err
+        assert message in refused.error_line() and refused.error_line().endswith("m.lm_head.weight")
+        assert not (tmp_path / form).exists()
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", MODELS / "text.bin", "--steps", 1, "--save-weights",
+               f"adapters={tmp_path}/a.safetensors")
+    assert "m.lm_head.lora_A.weight" in load_file(tmp_path / "a.safetensors")
+
+
 def test_adapters_in_the_layout_of_peft(tmp_path):
     train(tmp_path, LORA)
     adapters, folder = save_adapters(tmp_path, 4, "a.safetensors"), save_adapters(tmp_path, 4, "peft", "peft")

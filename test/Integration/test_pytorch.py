@@ -89,6 +89,18 @@ def with_ties(path, ties: object):
     return path
 
 
+def test_gradients_that_a_program_leaves_out(tmp_path):
+    """What the package has noted beside the program is refused where it is trained, and nowhere else."""
+    program = shutil.copy(MODELS / "mlp.pt2", tmp_path / "mlp.pt2")
+    with zipfile.ZipFile(program, "a") as archive:
+        archive.writestr(f"{archive.namelist()[0].split('/')[0]}/extra/own_gradients.txt", "Round.backward, the hook of fc")
+    for command, loss, code in (("plan", "cross_entropy", 0), ("compile", "none", 0), ("compile", "cross_entropy", 3)):
+        output = ("-o", tmp_path / "mlp.dtc") if command == "compile" else ()
+        done = call("dtc", command, program, "--devices", 1, "--target", "cpu", "--global-batch", 8, "--loss", loss, *output)
+        assert done.code == code, done.err
+    assert "what changes gradients there isn't part of a program: Round.backward, the hook of fc" in done.error_line()
+
+
 def test_ties_of_a_program_without_weights(tmp_path):
     """Its storages don't say what is tied: the file that the package adds does."""
     tied, separate = ["m.transformer.wte.weight", "m.lm_head.weight"], ["m.transformer.wte.weight", "m.transformer.wpe.weight"]

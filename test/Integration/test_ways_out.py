@@ -45,7 +45,7 @@ def test_a_batch_that_cannot_be_changed_can_be_kept(tmp_path):
         input { name: "x" %s } output { name: "loss" %s } }
       """ % (shape % "dim { dim_value: 8 } dim { dim_value: 4 }", shape % ""), tmp_path / "own.onnx")
     line = refusal("dtc", "plan", model, "--loss", "output:loss", "--devices", 2, "--plan", "dp=2", code=3)
-    assert "--global-batch 8 keeps the file's" in line, line
+    assert "--global-batch 8 without a micro_batch keeps the file's" in line, line
 
 
 def test_data_without_an_input_is_told_what_it_holds(tmp_path):

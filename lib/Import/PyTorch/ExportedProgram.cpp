@@ -17,6 +17,8 @@ static constexpr uint64_t kMostText = uint64_t(1) << 30;
 /// Written by the package `dtc` where a program has no weights, as fake tensors all have one
 /// storage.
 static constexpr char kTiesMember[] = "extra/tied_weights.json";
+/// Names of what changes gradients in PyTorch, where the package has exported the program.
+static constexpr char kOwnGradientsMember[] = "extra/own_gradients.txt";
 
 namespace {
 
@@ -27,6 +29,8 @@ public:
 
   LogicalResult open(const std::string &path);
   FailureOr<AtenGraph> read();
+  /// Refuses a program whose gradients aren't all that PyTorch trains with.
+  LogicalResult checkTrains() const;
 
 private:
   InFlightDiagnostic refuse() const { return emitError(file); }
@@ -146,9 +150,21 @@ FailureOr<AtenGraph> Archive::read() {
   return std::move(program->graph);
 }
 
-FailureOr<AtenGraph> readExportedProgram(const std::string &path, Location file, Budget &budget) {
+LogicalResult Archive::checkTrains() const {
+  if (!has(kOwnGradientsMember))
+    return success();
+  auto names = text(kOwnGradientsMember);
+  if (failed(names))
+    return failure();
+  return refuse() << "can't be trained as in PyTorch: what changes gradients there isn't part of a "
+                     "program: "
+                  << *names;
+}
+
+FailureOr<AtenGraph> readExportedProgram(const std::string &path, bool training, Location file,
+                                         Budget &budget) {
   Archive archive(file, budget);
-  if (failed(archive.open(path)))
+  if (failed(archive.open(path)) || (training && failed(archive.checkTrains())))
     return failure();
   return archive.read();
 }

@@ -19,8 +19,9 @@
 
 namespace dtc::import {
 
-/// Reads and checks the archive. Errors are diagnostics at `file`.
-llvm::FailureOr<AtenGraph> readExportedProgram(const std::string &path, mlir::Location file,
-                                               Budget &budget);
+/// Reads and checks the archive. Errors are diagnostics at `file`. `training`: it must say all that
+/// PyTorch trains with.
+llvm::FailureOr<AtenGraph> readExportedProgram(const std::string &path, bool training,
+                                               mlir::Location file, Budget &budget);
 
 } // namespace dtc::import

@@ -180,7 +180,7 @@ static FailureOr<AtenGraph> readArchive(ImportOptions &options, Location file, B
   auto zip = mapped ? io::ZipFile::open(*mapped, why) : std::nullopt;
   auto root = zip ? torchScriptRoot(*zip) : std::nullopt;
   if (!root)
-    return readExportedProgram(options.path, file, budget);
+    return readExportedProgram(options.path, options.training, file, budget);
   auto graph = readTorchScript(*zip, *root, options, file, budget);
   options.shapes.clear(); // the module was recorded with them
   return graph;

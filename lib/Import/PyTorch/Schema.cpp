@@ -361,6 +361,11 @@ static void readOutputs(Reader &reader, const json &signature, Program &program)
       readMutation(reader, value, program);
       continue;
     }
+    if (kind == "parameter_mutation")
+      return reader.fail(
+          "changes a parameter while it runs, as a table with max_norm does, which is "
+          "not supported: " +
+          reader.text(reader.field(value, "parameter_name"), "a name"));
     if (kind != "user_output" && kind != "loss_output")
       return reader.fail("has an output of a kind that is not supported: " + kind);
     const json &argument = reader.field(value, "arg");
