@@ -36,9 +36,8 @@ DtcError *dtcClusterYaml(const char *nameOrFile, DtcText **text) {
 DtcError *dtcClusterNames(DtcText **text) {
   return capi::guarded([&]() -> DtcError * {
     std::string lines;
-    for (const auto &names : {plan::builtinClusters(), plan::builtinDevices()})
-      for (const std::string &name : names)
-        lines += name + "\n";
+    for (const std::string &name : plan::builtinClusters())
+      lines += name + "\n";
     *text = capi::textOf(lines);
     return nullptr;
   });

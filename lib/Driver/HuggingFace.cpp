@@ -79,7 +79,7 @@ static plan::Result<std::string> findPython() {
   const char *asked = std::getenv("DTC_PYTHON");
   std::string name = asked && *asked ? asked : "python3";
   auto found = llvm::sys::findProgramByName(name);
-  if (!found)
+  if (!found || !llvm::sys::fs::can_execute(*found)) // a name with a folder is found unseen
     return Error{"--hf needs Python with PyTorch and transformers, and there is no " + name +
                  "; DTC_PYTHON names another one"};
   return *found;

@@ -54,7 +54,8 @@ def _needs(job: Mapping[str, Any]) -> tuple[DeviceNeed, ...]:
 def estimate(model: Any = None, example_inputs: Any = None, *, hf: str | os.PathLike | None = None,
              sequence: int | None = None, cluster: str | os.PathLike | Cluster | None = None,
              gpu_memory: Sequence[str] = (), gpus: int | None = None, lora_rank: int = 16, gradients: str = "bf16",
-             precision: str = "bf16", quantization: str | None = None, micro_batch: int = 1, loss: str | None = None, shapes: Mapping[str, Sequence[int]] | None = None) -> Estimate:
+             precision: str = "bf16", quantization: str | None = None, micro_batch: int = 1, loss: str | None = None,
+             shapes: Mapping[str, Sequence[int]] | None = None) -> Estimate:
     """Says how few devices of each type will do; with `gpus`, what so many hold.
 
     Model, `hf`, shapes and precisions are those of `dtc.plan`. `gpu_memory` names devices by their memory: `["48GB"]`.

@@ -37,6 +37,10 @@ class Program:
         self._data: tuple[str, bool] | None = None
         self.plan = Text(plan)  #: the table of the plan that was compiled; empty for one that was loaded
 
+    def __repr__(self) -> str:
+        state = f"outputs={list(self.outputs)}" if self.outputs else f"steps_done={self.steps_done}"
+        return f"Program(inputs={list(self.inputs)}, global_batch={self.global_batch}, devices={self.devices}, {state})"
+
     @property
     def steps_done(self) -> int:
         """Steps since the weights were loaded."""

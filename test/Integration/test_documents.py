@@ -31,6 +31,18 @@ def test_the_example_is_what_is_printed(phase):
         assert any(matches(line, other) for other in printed), line
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/Tools.md"])
+def test_settings_of_another_program_are_as_the_page_shows(page):
+    """Long comments are cut by dots, and lines may be left out."""
+    example = re.search(r"^    dtc (plan test/[^\n]* --for [\w-]+)$.*?^```\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+    command = [str(ROOT / part) if part.endswith(".onnx") else part for part in example.group(1).split()]
+    shown = example.group(2).splitlines()
+    assert len(shown) > 3
+    printed = iter(check_call("dtc", *command).out.splitlines())
+    for line in shown:  # in this order
+        assert any(matches(line, other) for other in printed), line
+
+
 def test_the_refused_model_is_refused_as_the_page_says(tmp_path):
     page = (ROOT / "docs" / "HowTo" / "AModelThatDoesNotImport.md").read_text()
     encode_model(re.search(r"```\n(.*?)```", page, re.S).group(1), tmp_path / "tripled.onnx")

@@ -34,6 +34,7 @@ def test_outputs_are_those_of_the_command_line(devices, alone, batches, tmp_path
     program = alone if devices == 1 else dtc.parallelize(GPT2, loss="none", devices=devices, target="cpu",
                                                          global_batch=8, plan="dp=2,tp=2", threads_per_rank=1)
     assert program.outputs == {"logits": ("F32", (8, 32, 512))} and set(program.inputs) == {"input_ids"}
+    assert "outputs=['logits']" in repr(program)
     found = [program.forward(batch)["logits"] for batch in batches]
     program.save(tmp_path / "m.dtc")
     loaded = dtc.load(tmp_path / "m.dtc")

@@ -75,10 +75,11 @@ def test_what_can_not_be_meant(arguments, code, text):
     assert (done.returncode, done.stderr) == (code, f"dtc: error: {text}\n")
 
 
-def test_without_python_there_is_one_line():
-    done = plan("--hf", "x", "--gpus", 4, DTC_PYTHON="no-such-python")
+@pytest.mark.parametrize("name", ["no-such-python", "/no/such/python", "/etc"])
+def test_without_python_there_is_one_line(name):
+    done = plan("--hf", "x", "--gpus", 4, DTC_PYTHON=name)
     assert done.returncode == 3
-    assert done.stderr == ("dtc: error: --hf needs Python with PyTorch and transformers, and there is no no-such-python; "
+    assert done.stderr == (f"dtc: error: --hf needs Python with PyTorch and transformers, and there is no {name}; "
                            "DTC_PYTHON names another one\n")
 
 

@@ -48,7 +48,9 @@ def test_the_module_is_the_command_line(tmp_path):
 
 
 def test_clusters(tmp_path):
-    assert {"dgx-h100", "h100", "cpu"} <= set(dtc.Cluster.names())
+    names = dtc.Cluster.names()
+    assert {"dgx-h100", "h100", "cpu"} <= set(names)
+    assert len(names) == len(set(names))
     dtc.Cluster("dgx-h100").save(tmp_path / "cluster.yaml")
     saved = dtc.Cluster(tmp_path / "cluster.yaml")
     assert saved.yaml == dtc.Cluster("dgx-h100").yaml

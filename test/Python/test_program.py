@@ -90,6 +90,7 @@ def test_batches_are_fitted_again_and_again(run, batches):
     program = dtc.load(run / "gpt2.dtc")
     made = program.fit(batches[:5])
     assert facts(made) == log(run, "ordered")
+    assert repr(program) == "Program(inputs=['input_ids', 'target'], global_batch=8, devices=4, steps_done=5)"
     assert len(program.fit([list(batch.values()) for batch in batches[:2]], steps=3)) == 3
     with pytest.raises(dtc.InputError, match="after 2 of 4 steps"):
         program.fit(iter(batches[:2]), steps=4)

@@ -231,7 +231,7 @@ void Values::define(const std::shared_ptr<Application> &application,
       stored[results[i].storage().unsafeGetStorageImpl()] = elements;
       insert(results[i], elements, names[i]);
     } else {
-      View view{application, 0, i, {}, results[i].sizes().vec()};
+      View view{application, 0, i, {}, results[i].sizes().vec(), {}};
       std::vector<View> views;
       bool found = false;
       for (size_t at = 0; at < application->arguments.size() && !found; ++at) {
