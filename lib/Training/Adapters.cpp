@@ -1,5 +1,6 @@
 #include "Adapters.h"
 
+#include "Names.h"
 #include "PhaseFunction.h"
 
 #include "dtc/Dialect/Graph/Adapters.h"
@@ -56,8 +57,7 @@ public:
       warnOfOthers(products);
     for (ParameterOp parameter : module.getOps<ParameterOp>())
       parameter.setTrainable(false);
-    for (const Adapted &product : products)
-      ++reads[product.weight];
+    countReads(products);
     roles.resize(forward.getNumArguments()); // those stay as they are
     for (Adapted &adapted : products)
       if (failed(adapt(adapted)))
@@ -78,7 +78,7 @@ private:
       RoleAttr role = getArgRole(forward, argument.getArgNumber());
       auto parameter = symbols.lookup<ParameterOp>(role.getName());
       if (role.getKind() != RoleKind::Parameter || !parameter || !parameter.getTrainable() ||
-          !isTarget(role.getName()))
+          !isTarget(parameter))
         continue;
       Adapted result{op, onRight ? op.getLhs() : op.getRhs(), argument,
                      Indices(onRight ? op.getLhsIndices() : op.getRhsIndices()),
@@ -95,8 +95,8 @@ private:
     return std::nullopt;
   }
 
-  bool isTarget(StringRef name) const {
-    return !options.targets || RE2::PartialMatch(std::string_view(name), targets);
+  bool isTarget(ParameterOp parameter) const {
+    return !options.targets || hasName(parameter, targets);
   }
 
   /// Matrices that were asked for, but that no product reads as they are.
@@ -105,11 +105,27 @@ private:
     for (const Adapted &product : products)
       adapted.insert(getArgRole(forward, product.weight.getArgNumber()).getName());
     for (ParameterOp parameter : module.getOps<ParameterOp>())
-      if (parameter.getTrainable() && isTarget(parameter.getSymName()) &&
+      if (parameter.getTrainable() && isTarget(parameter) &&
           !adapted.contains(parameter.getSymName()) &&
           cast<RankedTensorType>(parameter.getFileType()).getRank() > 1)
         forward.emitWarning() << "gets no adapter, as no product reads it: "
                               << parameter.getSymName();
+  }
+
+  void countReads(ArrayRef<Adapted> products) {
+    for (const Adapted &product : products)
+      ++reads[product.weight];
+    for (Value weight : forward.getArguments())
+      if (reads.contains(weight) && isReadOtherwise(weight))
+        forward.emitWarning()
+            << "its adapter is of products alone; what else reads the weight, such "
+               "as a look-up, goes without: "
+            << getArgRole(forward, cast<BlockArgument>(weight).getArgNumber()).getName();
+  }
+
+  /// By more than products that are adapted.
+  bool isReadOtherwise(Value weight) const {
+    return int64_t(llvm::range_size(weight.getUses())) != reads.lookup(weight);
   }
 
   int64_t sizeOf(Adapted &adapted, int64_t index) {
@@ -129,8 +145,8 @@ private:
 
   /// How the weight's indices follow one another. Where something else reads the weight, too, as
   /// the look-up of a tied embedding does, nothing may be added to it.
-  WeightLayout layoutOf(const Adapted &adapted) {
-    if (int64_t(llvm::range_size(adapted.weight.getUses())) != reads.lookup(adapted.weight))
+  WeightLayout layoutOf(const Adapted &adapted) const {
+    if (isReadOtherwise(adapted.weight))
       return WeightLayout::Other;
     auto follow = [&](const Indices &first, const Indices &second) {
       Indices all = adapted.shared;

@@ -2,8 +2,11 @@
 
 #include "Loss.h"
 #include "LossScaling.h"
+#include "Names.h"
 
 #include "dtc/Dialect/Graph/StepOps.h"
+
+#include "llvm/ADT/StringSet.h"
 
 #include <re2/re2.h>
 
@@ -41,7 +44,7 @@ public:
         lostRoles(lostRoles), options(options), states(stateKinds(options)),
         builder(function.builder()),
         b(builder, NameLoc::get(StringAttr::get(context, "update"), module.getLoc())),
-        noDecay(options.noDecay.value_or(""), RE2::Quiet) {}
+        exempt(exemptOf(module, options)) {}
 
   void build() {
     addArguments();
@@ -154,9 +157,20 @@ private:
     return b.sub(b.constantLike(power, 1.0), power);
   }
 
-  double weightDecay(const TrainedParameter &parameter) {
-    bool exempt = options.noDecay && RE2::PartialMatch(parameter.name, noDecay);
-    return exempt ? 0.0 : options.weightDecay;
+  /// The parameters without weight decay.
+  static llvm::StringSet<> exemptOf(ModuleOp module, const TrainOptions &options) {
+    llvm::StringSet<> names;
+    RE2 pattern(options.noDecay.value_or(""), RE2::Quiet);
+    for (ParameterOp parameter : module.getOps<ParameterOp>())
+      if (options.noDecay && hasName(parameter, pattern))
+        names.insert(parameter.getSymName());
+    if (options.noDecay && names.empty())
+      module.emitWarning() << "no parameter matches, so that all decay: " << *options.noDecay;
+    return names;
+  }
+
+  double weightDecay(const TrainedParameter &parameter) const {
+    return exempt.contains(parameter.name) ? 0.0 : options.weightDecay;
   }
 
   /// The new master and the new states.
@@ -213,7 +227,7 @@ private:
   SmallVector<StateKind> states;
   OpBuilder builder;
   TensorBuilder b;
-  RE2 noDecay;
+  llvm::StringSet<> exempt; ///< without weight decay
   SmallVector<Operands> arguments;
   SmallVector<SmallVector<Value>> updates;
   std::optional<LossScaling> scaling; ///< none: the loss is as it is

@@ -211,8 +211,8 @@ def ties_of(model: Any) -> dict[str, str]:
 def own_gradients(torch: Any, model: Any) -> Iterator[dict[str, str]]:
     """What an export is saved with: what has another gradient in PyTorch than what its program computes, by names.
 
-    These are hooks and functions of the model's own. PyTorch's functions, such as that of checkpoints, have the gradient
-    of what they compute.
+    These are hooks, and functions with a backward pass of their own. Reentrant checkpoints are such a function, too: a
+    program has what they compute without gradients.
     """
     names = [f"the hook of {name or type(part).__name__}" for name, part in model.named_modules()
              if part._backward_hooks or part._backward_pre_hooks]
@@ -222,7 +222,7 @@ def own_gradients(torch: Any, model: Any) -> Iterator[dict[str, str]]:
     apply, register_hook = inspect.getattr_static(function, "apply"), tensor.register_hook
 
     def noting_apply(kind: type, *args: Any, **kwargs: Any) -> Any:
-        if not kind.__module__.startswith("torch."):
+        if kind.__module__ != "torch.nn.modules._functions":  # which call the hooks of modules
             names.append(f"{kind.__name__}.backward")
         return apply.__get__(None, kind)(*args, **kwargs)
 

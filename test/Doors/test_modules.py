@@ -9,6 +9,7 @@ import transformers
 from doors import Logits  # which finds the package, too
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import dtc
 
@@ -98,6 +99,55 @@ class Sorted(nn.Module):
         return torch.cdist(x[:, None], x[:, None]).flatten(1) + torch.sort(x, dim=1)[0][:, :1]
 
 
+class Rounded(torch.autograd.Function):
+    """Whose gradient isn't that of what it computes."""
+
+    @staticmethod
+    def forward(_context: object, x: torch.Tensor) -> torch.Tensor:
+        return x.round()
+
+    @staticmethod
+    def backward(_context: object, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+class Changed(nn.Module):
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how, self.first, self.second = how, nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+        if how == "module":
+            self.first.register_full_backward_hook(lambda _module, _before, after: after)
+        if how == "parameter":
+            self.second.weight.register_hook(lambda gradient: 2 * gradient)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if "checkpoint" in self.how:
+            return self.second(checkpoint(self.first, x, use_reentrant=self.how == "reentrant checkpoint"))
+        x = self.first(x)
+        if self.how == "function":
+            x = Rounded.apply(x)
+        if self.how == "tensor":
+            x.register_hook(lambda gradient: 2 * gradient)
+        return self.second(x)
+
+
+@pytest.mark.parametrize("how,name", [
+    ("function", "Rounded.backward"), ("tensor", "the hook of a tensor"), ("module", "the hook of first"),
+    ("parameter", "the hook of second.weight"), ("reentrant checkpoint", "CheckpointFunction.backward")])
+def test_gradients_that_an_export_leaves_out_are_refused(how: str, name: str):
+    """Such a module gives outputs, and isn't trained."""
+    source = dtc.from_torch(Changed(how), torch.zeros(BATCH, WIDTH))
+    flags = {"devices": 1, "target": "cpu", "cluster": "cpu", "global_batch": BATCH}
+    dtc.parallelize(source, loss="none", **flags)
+    with pytest.raises(dtc.InputError, match=name):
+        dtc.parallelize(source, loss="cross_entropy", **flags)
+
+
+def test_other_checkpoints_train():
+    ours, theirs = trained(Changed("checkpoint"), torch.randn(BATCH, WIDTH), torch.randint(0, CLASSES, (BATCH,)))
+    assert numpy.allclose(ours, theirs, rtol=1e-4)
+
+
 def test_what_has_no_definition_is_named_as_the_module_calls_it():
     with pytest.raises(dtc.UnsupportedError, match=r"aten\.cdist\.default .*aten\.sort\.default"):
         dtc.parallelize(Sorted(), torch.randn(BATCH, WIDTH), loss="none", devices=1)
@@ -115,7 +165,7 @@ class OwnLoss(nn.Module):
 def test_a_module_with_its_own_loss():
     """Its mean mixes samples: the batch is that of the example."""
     module, inputs = OwnLoss(), (torch.randn(BATCH, WIDTH), torch.randint(0, CLASSES, (BATCH,)))
-    with pytest.raises(dtc.InputError, match="--global-batch 8"):
+    with pytest.raises(dtc.InputError, match="--global-batch 8 without a micro_batch"):
         dtc.plan(module, inputs, gpus=4)
     with pytest.raises(dtc.InputError, match="--loss output:cross_entropy_loss"):
         dtc.plan(module, inputs, gpus=4, global_batch=BATCH)

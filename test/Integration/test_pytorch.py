@@ -80,6 +80,26 @@ def test_tied_weights_are_one(tmp_path):
     assert numpy.array_equal(saved["m.lm_head.weight"], saved["m.transformer.wte.weight"])
 
 
+@pytest.mark.parametrize("flag", ["--no-decay={}", "--freeze={}", "--lora=rank=2,targets={}"])
+def test_tied_weights_are_meant_by_all_their_names(tmp_path, flag):
+    """Which name a tied weight goes by is the exporter's choice; expressions mean it by each."""
+    losses = {}
+    for name in ("m.lm_head.weight", "m.transformer.wte.weight", None):
+        flags = [flag.format(name)] if name else []
+        compiled = check_call("dtc", "compile", MODELS / "gpt2.pt2", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 8,
+                              "--lr", 0.01, "--weight-decay", 0.5, *flags, "-o", tmp_path / "gpt2.dtc")
+        check_call("dtc-run", tmp_path / "gpt2.dtc", "--data", MODELS / "gpt2.data.safetensors", "--steps", 3, "--log", tmp_path / "log.jsonl")
+        losses[name] = [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+        assert ("such as a look-up, goes without: m." in compiled.err) == (name is not None and "lora" in flag)
+    assert losses["m.lm_head.weight"] == losses["m.transformer.wte.weight"] != losses[None]
+
+
+def test_a_pattern_that_no_parameter_matches_is_told(tmp_path):
+    compiled = check_call("dtc", "compile", MODELS / "mlp.pt2", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 8,
+                          "--no-decay", "gamma", "-o", tmp_path / "mlp.dtc")
+    assert "no parameter matches, so that all decay: gamma" in compiled.err
+
+
 def with_ties(path, ties: object):
     """The program without weights, saved with what the package says of its tied ones."""
     shutil.copy(MODELS / "gpt2_fake.pt2", path)

@@ -33,6 +33,12 @@ std::string describeBadShape(ArrayRef<int64_t> shape) {
   return {};
 }
 
+static bool hasName(const FileTensor &tensor, const RE2 &pattern) {
+  return RE2::PartialMatch(tensor.name, pattern) ||
+         llvm::any_of(tensor.aliases,
+                      [&](const std::string &alias) { return RE2::PartialMatch(alias, pattern); });
+}
+
 LogicalResult applyPatterns(Location file, const ImportOptions &options,
                             std::vector<FileTensor> &tensors) {
   for (const auto &[pattern, trains] :
@@ -45,7 +51,7 @@ LogicalResult applyPatterns(Location file, const ImportOptions &options,
     bool matched = false;
     for (FileTensor &tensor : tensors)
       if (tensor.kind != TensorKind::Constant && isa<FloatType>(tensor.element) &&
-          RE2::PartialMatch(tensor.name, regex)) {
+          hasName(tensor, regex)) {
         matched = true;
         tensor.trainable = trains;
         if (trains)

@@ -26,7 +26,9 @@ public:
     if (!error.empty())
       return Error{error, ErrorCategory::NoPlan};
     if (std::string wrong = check(result); !wrong.empty())
-      return Error{"plan: cannot be planned for a batch of " + std::to_string(to) + ": " + wrong,
+      return Error{"plan: cannot be planned for a batch of " + std::to_string(to) +
+                       " in place of " + std::to_string(from) +
+                       ", as where samples are compared with each other: " + wrong,
                    ErrorCategory::NoPlan};
     return std::move(result);
   }
