@@ -31,7 +31,7 @@ from sanitizers import OPTIONS
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INTEGRATION = ROOT / "test" / "Integration"
 PROGRAMS = ("dtc", "dtc-opt", "dtc-run", "dtc-import-test", "dtc-plan-test")
-LONGEST = 1800  # seconds that one part may take
+LONGEST = 3600  # seconds that one part may take
 # What starts ranks as threads and as processes, on processors and emulated GPUs.
 OF_THREADS = ("test_training", "test_pipelines", "test_overlap", "test_checkpoints", "test_eval", "test_zero", "test_processes",
               "test_profile", "test_offload", "test_step_vector", "test_cuda", "test_cuda_processes", "test_run_files")
