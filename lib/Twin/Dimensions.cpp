@@ -40,7 +40,8 @@ LogicalResult Dimensions::findMeshes() {
       sizes[axis.name].insert(axis.size);
   }
   for (const auto &[name, ofName] : sizes) {
-    std::vector<int64_t> large(ofName.begin(), ofName.end()), small = smallAxes(large);
+    std::vector<int64_t> large(ofName.begin(), ofName.end()),
+        small = kept == Axes::Small ? smallAxes(large) : large;
     for (size_t i = 0; i < large.size(); ++i)
       axes[{name, large[i]}] = small[i];
   }

@@ -12,10 +12,13 @@
 
 namespace dtc::twin {
 
+/// Of the twin's meshes.
+enum class Axes { Small, Same };
+
 class Dimensions {
 public:
   /// `meshes`: the module, and those inside that have the step on further meshes.
-  explicit Dimensions(llvm::ArrayRef<mlir::ModuleOp> meshes) : modules(meshes) {}
+  Dimensions(llvm::ArrayRef<mlir::ModuleOp> meshes, Axes kept) : modules(meshes), kept(kept) {}
 
   /// Fails with a diagnostic at an op that says nothing of its dimensions.
   mlir::LogicalResult find();
@@ -44,6 +47,7 @@ private:
   Atoms atomsOf(llvm::ArrayRef<sharding::FactorId> factors, llvm::ArrayRef<Atoms> known) const;
 
   llvm::SmallVector<mlir::ModuleOp> modules;
+  Axes kept;
   sharding::Mesh mesh;                                     ///< whose shards are looked at
   sharding::AxisId zigzag = -1;                            ///< of that mesh
   std::map<std::pair<std::string, int64_t>, int64_t> axes; ///< by name and size

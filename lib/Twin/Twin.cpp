@@ -13,8 +13,8 @@ namespace {
 /// Gives a copy of a planned module its small shapes.
 class Shrinker {
 public:
-  explicit Shrinker(ModuleOp module)
-      : module(module), modules(onMeshes(module)), dimensions(modules) {}
+  Shrinker(ModuleOp module, Axes axes)
+      : module(module), modules(onMeshes(module)), dimensions(modules, axes) {}
 
   LogicalResult run() {
     if (failed(dimensions.find()))
@@ -203,7 +203,7 @@ static double argumentBytes(ModuleOp module) {
   return bytes;
 }
 
-Twin makeTwin(ModuleOp planned, int64_t microbatches) {
+static Twin makeTwin(ModuleOp planned, int64_t microbatches, Axes axes) {
   Twin twin;
   ScopedDiagnosticHandler handler(planned.getContext(), [&](Diagnostic &diagnostic) {
     if (twin.reason.empty())
@@ -211,7 +211,7 @@ Twin makeTwin(ModuleOp planned, int64_t microbatches) {
     return success();
   });
   OwningOpRef<ModuleOp> copy = planned.clone();
-  Shrinker shrinker(*copy);
+  Shrinker shrinker(*copy, axes);
   if (failed(shrinker.run()))
     return twin;
   twin.reason.clear();
@@ -220,6 +220,13 @@ Twin makeTwin(ModuleOp planned, int64_t microbatches) {
   twin.shrinkage = argumentBytes(*copy) / std::max(1.0, argumentBytes(planned));
   twin.module = std::move(copy);
   return twin;
+}
+
+/// With its own axes where it can't have small ones: a dimension of a size that must stay may be
+/// split completely, and another one behind it.
+Twin makeTwin(ModuleOp planned, int64_t microbatches) {
+  Twin twin = makeTwin(planned, microbatches, Axes::Small);
+  return twin.module ? std::move(twin) : makeTwin(planned, microbatches, Axes::Same);
 }
 
 } // namespace dtc::twin

@@ -13,7 +13,8 @@
 // Loss, gradients, the gradient's norm, and parameters and states after the update are put together
 // from their shards and compared. Both sides calculate in fp64 without rounding to the program's
 // types. So what differs is the program: a collective that is missing, a wrong shard, a sum that is
-// counted twice.
+// counted twice. A gradient of zeros hides that, so the step is drawn again, up to four times in
+// all, until each gradient was once another.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -69,21 +69,22 @@ public:
   StepMutantMaker(ModuleOp module, size_t most) : module(module), most(most) {}
 
   std::vector<StepMutant> run() {
-    unsigned number = 0;
-    module.walk([&](Operation *op) {
-      current = number++;
+    current = 0;
+    for (Operation *op : numberedOps(module)) {
       if (auto function = op->getParentOfType<func::FuncOp>())
         visit(op, function);
-    });
+      ++current;
+    }
     return thin();
   }
 
 private:
-  void add(const char *kind, Operation *op, Plant plant) {
+  void add(const char *kind, Operation *op, Plant plant, std::string detail = "") {
     auto function = op->getParentOfType<func::FuncOp>();
     auto rank = op->getParentOfType<ModuleOp>();
     std::string place = rank.getSymName().value_or("").str() + "@" + function.getSymName().str() +
-                        " " + std::to_string(current) + " " + op->getName().getStringRef().str();
+                        " " + std::to_string(current) + " " + op->getName().getStringRef().str() +
+                        detail;
     made.push_back({kind, place, current, std::move(plant)});
   }
 
@@ -288,11 +289,14 @@ void StepMutantMaker::swapResults(const char *kind, Operation *op, func::FuncOp 
           op->getOperand(i).getType() != op->getOperand(j).getType() ||
           (role == RoleKind::Outbox && areTerms(a.getName(), b.getName())))
         continue;
-      add(kind, op, [i, j](Operation *at) {
-        Value first = at->getOperand(i);
-        at->setOperand(i, at->getOperand(j));
-        at->setOperand(j, first);
-      });
+      add(
+          kind, op,
+          [i, j](Operation *at) {
+            Value first = at->getOperand(i);
+            at->setOperand(i, at->getOperand(j));
+            at->setOperand(j, first);
+          },
+          " " + a.getName().str() + " and " + b.getName().str());
       break;
     }
 }
@@ -358,19 +362,22 @@ std::vector<StepMutant> StepMutantMaker::thin() {
 
 } // namespace
 
+std::vector<Operation *> numberedOps(ModuleOp module) {
+  std::vector<Operation *> ops;
+  module.walk([&](Operation *op) {
+    if (!isa<arith::ConstantOp>(op))
+      ops.push_back(op);
+  });
+  return ops;
+}
+
 std::vector<StepMutant> makeStepMutants(ModuleOp local, size_t most) {
   return StepMutantMaker(local, most).run();
 }
 
 OwningOpRef<ModuleOp> planted(ModuleOp local, const StepMutant &mutant) {
   OwningOpRef<ModuleOp> copy = local.clone();
-  unsigned number = 0;
-  Operation *at = nullptr;
-  copy->walk([&](Operation *op) {
-    if (number++ == mutant.op)
-      at = op;
-  });
-  mutant.plant(at);
+  mutant.plant(numberedOps(*copy)[mutant.op]);
   return copy;
 }
 

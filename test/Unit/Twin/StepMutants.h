@@ -15,11 +15,13 @@ namespace dtc::twin::test {
 
 struct StepMutant {
   std::string kind, place;
-  /// Into the op of this number of a copy of the module.
+  /// Into the op of this number of a copy of the module, or of one with other dimensions.
   unsigned op = 0;
   std::function<void(mlir::Operation *)> plant;
 };
 
+/// Without constants: how many there are depends on which tensors have the same shape.
+std::vector<mlir::Operation *> numberedOps(mlir::ModuleOp module);
 /// Of each kind at most `most`, spread over all places.
 std::vector<StepMutant> makeStepMutants(mlir::ModuleOp local, size_t most);
 /// A copy of the module with the fault.
