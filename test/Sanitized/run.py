@@ -40,6 +40,8 @@ LEFT_OUT = {
     "test_low_memory": "AddressSanitizer reserves more memory than it allows",
     "test_fuzz": "check-fuzz-sanitized does it in process",
     "test_layering": "it runs no program",
+    "test_gpu_tests": "Python, which isn't instrumented, loads the emulated GPU",
+    "test_gpu_speed": "likewise",
 }
 # Programs that take longer than a part may, and into how many parts their tests are divided.
 SHARDS = {"PlanSearchTests": 8}
