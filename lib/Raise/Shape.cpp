@@ -1,13 +1,19 @@
 #include "dtc/Raise/Shape.h"
 
-#include <numeric>
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
 
 using namespace mlir;
 
 namespace dtc::raise {
 
 int64_t product(ArrayRef<int64_t> sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+  int64_t result = 1;
+  for (int64_t size : sizes)
+    if (llvm::MulOverflow(result, size, result))
+      result = std::numeric_limits<int64_t>::max();
+  return result;
 }
 
 void forEachIndex(ArrayRef<int64_t> shape, llvm::function_ref<void(ArrayRef<int64_t>)> visit) {

@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import llama_graph
-from conftest import BIN, MODELS, ROOT, call, check_call, compare_steps, encode_model, reference
+from conftest import BIN, MODELS, ROOT, bare_environment, call, check_call, compare_steps, encode_model, reference
 from test_eval import expect_next_losses
 from test_memory import arena_bytes
 
@@ -112,9 +112,7 @@ def members(path) -> dict[str, bytes]:
 
 
 def test_without_ptxas_the_artifact_has_ptx_alone(tmp_path):
-    alone = {key: value for key, value in os.environ.items() if key.endswith("_OPTIONS")}  # of sanitizers
-    alone |= {"PATH": "/nowhere", "HOME": str(tmp_path)}
-    done = compile_mlp(tmp_path / "mlp.dtc", *CUDA, env=alone)
+    done = compile_mlp(tmp_path / "mlp.dtc", *CUDA, env=bare_environment(tmp_path))
     assert done.code == 0, done.err
     warnings = [line for line in done.err.splitlines() if "warning" in line]
     assert len(warnings) == 1 and "ptxas isn't found" in warnings[0] and "PTX alone" in warnings[0]

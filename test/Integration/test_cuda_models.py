@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import MODELS, check_call, compare_steps, reference
+from conftest import MODELS, bare_environment, check_call, compare_steps, reference
 from test_cuda import CUDA, PTXAS, emulator, members  # noqa: F401 (a fixture that applies by itself)
 from test_pipelines import PIPELINES
 
@@ -85,7 +85,7 @@ def test_kernels_keep_to_registers(tmp_path, model, precision):
     """Local memory is where a GPU puts what registers can't hold. There is none by ptxas' own account, and nothing is called."""
     artifact, ptx = tmp_path / "model.dtc", tmp_path / "kernels.ptx"
     check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
-               "--precision", precision, *CUDA, "-o", artifact, env={"PATH": "/nowhere", "HOME": str(tmp_path)})
+               "--precision", precision, *CUDA, "-o", artifact, env=bare_environment(tmp_path))
     ptx.write_bytes(members(artifact)["code/kernels.ptx"])
     for word in (".local", "call.uni", ".extern", "atom."):
         assert word not in ptx.read_text(), word

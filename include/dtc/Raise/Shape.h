@@ -13,6 +13,7 @@ using Shape = llvm::SmallVector<int64_t>;
 /// it is proven causal faster than from its elements.
 inline constexpr int64_t kMaxEvaluated = 1 << 18;
 
+/// The largest number where no number fits.
 int64_t product(llvm::ArrayRef<int64_t> sizes);
 
 /// Calls `visit` for every index within `shape`, row-major.
