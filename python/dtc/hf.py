@@ -207,12 +207,16 @@ def ties_of(model: Any) -> dict[str, str]:
     return {"tied_weights.json": json.dumps(ties)} if ties else {}
 
 
+#: Functions whose backward pass is the gradient of the forward one, written out.
+EXACT_FUNCTIONS = {"transformers.models.bloom.modeling_bloom.GeLUFunction", "transformers.models.sew_d.modeling_sew_d.XSoftmax"}
+
+
 @contextlib.contextmanager
 def own_gradients(torch: Any, model: Any) -> Iterator[dict[str, str]]:
     """What an export is saved with: what has another gradient in PyTorch than what its program computes, by names.
 
     These are hooks, and functions with a backward pass of their own. Reentrant checkpoints are such a function, too: a
-    program has what they compute without gradients.
+    program has what they compute without gradients. Functions whose backward pass is the gradient of the forward one aren't.
     """
     names = [f"the hook of {name or type(part).__name__}" for name, part in model.named_modules()
              if part._backward_hooks or part._backward_pre_hooks]
@@ -222,7 +226,8 @@ def own_gradients(torch: Any, model: Any) -> Iterator[dict[str, str]]:
     apply, register_hook = inspect.getattr_static(function, "apply"), tensor.register_hook
 
     def noting_apply(kind: type, *args: Any, **kwargs: Any) -> Any:
-        if kind.__module__ != "torch.nn.modules._functions":  # which call the hooks of modules
+        # Those of torch.nn call the hooks of modules.
+        if kind.__module__ != "torch.nn.modules._functions" and f"{kind.__module__}.{kind.__name__}" not in EXACT_FUNCTIONS:
             names.append(f"{kind.__name__}.backward")
         return apply.__get__(None, kind)(*args, **kwargs)
 
