@@ -1,6 +1,7 @@
 """A rank's memory: predicted within 5 %, one arena, and nothing beside it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -212,6 +213,10 @@ def resident_bytes(artifact, data, *flags: object, steps: int = 2) -> int:
     return int(done.stdout.splitlines()[-1]) * 1024
 
 
+resident = pytest.mark.skipif("DTC_SANITIZED" in os.environ, reason="sanitizers keep what is freed for a while")
+
+
+@resident
 def test_a_run_takes_its_arena_and_nothing_that_grows_with_it(tmp_path):
     """Beside the arena a run needs the same, however large the arena is."""
     arenas, residents = [], []
@@ -231,6 +236,7 @@ def test_a_run_takes_its_arena_and_nothing_that_grows_with_it(tmp_path):
     assert 0.9 <= growth <= 1.02, f"arenas {arenas}, resident {residents}"
 
 
+@resident
 def test_a_resumed_run_needs_no_more_memory(tmp_path):
     """A checkpoint of 70 MB is read through a small buffer: never mapped, nor held beside the arena."""
     size = llama_graph.Llama(layers=2, hidden=384, heads=6, kv_heads=6, ffn=1024, vocabulary=3072, sequence=16)
