@@ -1,5 +1,6 @@
 // Constants of a model, as the importers compute with them.
 #include "dtc/Import/Build/HostElementwise.h"
+#include "dtc/Raise/Shape.h"
 
 #include "mlir/IR/MLIRContext.h"
 
@@ -25,4 +26,11 @@ TEST(Host, SplatsOfIntegersTakeAnyNumber) {
   mlir::Type type = mlir::IntegerType::get(&context, 32);
   EXPECT_EQ(HostTensor::splat(type, {4}, -2.5)->ints, std::vector<int64_t>{-2});
   EXPECT_EQ(HostTensor::splat(type, {4}, 1e30)->ints, std::vector<int64_t>{0});
+}
+
+TEST(Host, ProductsOfSizesEndAtTheLargestNumber) {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  EXPECT_EQ(dtc::raise::product({kLarge, 1 << 20}), int64_t{1} << 60);
+  EXPECT_EQ(dtc::raise::product({kLarge, kLarge}), INT64_MAX); // 0 where it wraps
+  EXPECT_EQ(dtc::raise::product({kLarge, kLarge, 0}), 0);
 }
