@@ -31,18 +31,26 @@ int CachingAllocator::newBlock(const Block &block) {
   return number;
 }
 
+CachingAllocator::Pool &CachingAllocator::poolOf(int stream, bool small) {
+  if (pools.size() <= static_cast<size_t>(stream))
+    pools.resize(stream + 1);
+  return pools[stream][small];
+}
+
 void CachingAllocator::keep(int number) {
   const Block &block = blocks[number];
-  poolOf(block).insert({block.bytes, block.segment, block.offset, number});
+  Pool &pool = poolOf(block.stream, block.small);
+  FreeBlock entry{block.bytes, block.segment, block.offset, number};
+  pool.insert(std::lower_bound(pool.begin(), pool.end(), entry), entry);
 }
 
 /// The smallest free block that is large enough, taken out of its pool; -1: none.
 int CachingAllocator::findFree(int64_t bytes, int stream, bool small) {
-  Pool &pool = pools[{stream, small}];
-  auto it = pool.lower_bound({bytes, -1, -1, -1});
+  Pool &pool = poolOf(stream, small);
+  auto it = std::lower_bound(pool.begin(), pool.end(), FreeBlock{bytes, -1, -1, -1});
   if (it == pool.end())
     return -1;
-  int number = std::get<3>(*it);
+  int number = it->number;
   pool.erase(it);
   return number;
 }
@@ -59,18 +67,16 @@ int CachingAllocator::addSegment(int64_t bytes, int stream, bool small) {
 
 /// All segments of which no part is in use.
 void CachingAllocator::giveBack() {
-  for (auto &[key, pool] : pools)
-    for (auto it = pool.begin(); it != pool.end();) {
-      int number = std::get<3>(*it);
-      const Block &block = blocks[number];
-      if (block.previous >= 0 || block.next >= 0) {
-        ++it;
-        continue;
-      }
-      reservedBytes -= block.bytes;
-      unused.push_back(number);
-      it = pool.erase(it);
-    }
+  for (std::array<Pool, 2> &ofStream : pools)
+    for (Pool &pool : ofStream)
+      std::erase_if(pool, [&](const FreeBlock &entry) {
+        const Block &block = blocks[entry.number];
+        if (block.previous >= 0 || block.next >= 0)
+          return false;
+        reservedBytes -= block.bytes;
+        unused.push_back(entry.number);
+        return true;
+      });
 }
 
 /// Leaves `bytes` to a block; what comes after them is free.
@@ -122,7 +128,9 @@ void CachingAllocator::free(int number) {
     if (neighbour < 0 || blocks[neighbour].used)
       return false;
     const Block &block = blocks[neighbour];
-    poolOf(block).erase({block.bytes, block.segment, block.offset, neighbour});
+    Pool &pool = poolOf(block.stream, block.small);
+    pool.erase(std::lower_bound(pool.begin(), pool.end(),
+                                FreeBlock{block.bytes, block.segment, block.offset, neighbour}));
     return true;
   };
   if (int next = blocks[number].next; takeOut(next))

@@ -18,11 +18,10 @@
 // Rules: c10/cuda/CUDACachingAllocator.cpp of PyTorch with its default settings.
 #pragma once
 
+#include <array>
+#include <compare>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
-#include <tuple>
 #include <vector>
 
 namespace dtc::plan {
@@ -42,6 +41,13 @@ public:
   int64_t peakReserved() const { return peak; }
 
 private:
+  struct FreeBlock {
+    int64_t bytes = 0;
+    int segment = 0;
+    int64_t offset = 0;
+    int number = 0;
+    auto operator<=>(const FreeBlock &) const = default;
+  };
   struct Block {
     int64_t bytes = 0;
     int previous = -1, next = -1; ///< beside it in its segment
@@ -50,10 +56,11 @@ private:
     int stream = 0;
     bool small = false, used = false;
   };
-  /// Blocks that can be given out, the smallest first: bytes, segment, offset, number.
-  using Pool = std::set<std::tuple<int64_t, int, int64_t, int>>;
+  /// Blocks that can be given out, the smallest first. Sorted in place, as there are few of them
+  /// and a search replays many plans.
+  using Pool = std::vector<FreeBlock>;
 
-  Pool &poolOf(const Block &block) { return pools[{block.stream, block.small}]; }
+  Pool &poolOf(int stream, bool small);
   int findFree(int64_t bytes, int stream, bool small);
   int addSegment(int64_t bytes, int stream, bool small);
   void giveBack();
@@ -67,7 +74,7 @@ private:
   int segments = 0; ///< asked for so far
   std::vector<Block> blocks;
   std::vector<int> unused; ///< numbers of blocks that are no more
-  std::map<std::pair<int, bool>, Pool> pools; ///< by stream and whether of small blocks
+  std::vector<std::array<Pool, 2>> pools; ///< by stream, and whether of small blocks
 };
 
 } // namespace dtc::plan

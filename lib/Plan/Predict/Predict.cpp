@@ -41,13 +41,13 @@ public:
             const Workspace *workspace);
   /// False where a folded model doesn't tell what the whole one does.
   bool start();
-  Prediction run();
+  Prediction run(MemoryDetail detail);
   simulate::Timeline traced();
 
 private:
   void simulateStages(const simulate::Costs &stages);
   void addStages(const simulate::Costs &stages);
-  void addMemory();
+  void addMemory(MemoryDetail detail);
   void addHosts();
   void addCollectives(const simulate::Costs &stages);
   void addParts(const simulate::Costs &stages);
@@ -229,7 +229,7 @@ void Predictor::addStages(const simulate::Costs &stages) {
 }
 
 /// Each stage's against its own devices, and that of the rank which fills its own most.
-void Predictor::addMemory() {
+void Predictor::addMemory(MemoryDetail detail) {
   std::vector<std::string> groups;
   // All ranks together sum a few numbers. That they have a communicator, from which the others are
   // split, is part of what the context takes.
@@ -257,7 +257,7 @@ void Predictor::addMemory() {
     if (!cluster.device.hasOwnMemory()) // there, offloaded states take as much elsewhere
       capacity -= own.costs().hostBytes(runs);
     if (!calls.empty())
-      use.cached = own.cachedBytes(static_cast<int64_t>(rank), calls[rank], use);
+      use.cached = own.cachedBytes(static_cast<int64_t>(rank), calls[rank], use, detail);
     for (int64_t chunk = 0; chunk < placement.chunks(); ++chunk) {
       int64_t stage = placement.stage(int64_t(rank), chunk);
       result.stages[stage].peakMemory = use.total();
@@ -293,7 +293,7 @@ void Predictor::simulateStages(const simulate::Costs &stages) {
   timeline.stepSeconds = std::numeric_limits<double>::infinity();
 }
 
-Prediction Predictor::run() {
+Prediction Predictor::run(MemoryDetail detail) {
   result.modelFlops = modelFlops(planned);
   simulate::Costs stages = stageCosts();
   simulateStages(stages);
@@ -309,7 +309,7 @@ Prediction Predictor::run() {
   }
   addCollectives(stages);
   addParts(stages);
-  addMemory();
+  addMemory(detail);
   addHosts();
   return std::move(result);
 }
@@ -318,7 +318,7 @@ Prediction Predictor::run() {
 /// the time.
 simulate::Timeline Predictor::traced() {
   options.trace = true;
-  Prediction predicted = run();
+  Prediction predicted = run(MemoryDetail::Exact);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     simulate::RankTimeline &line = timeline.ranks[rank];
     double held = 0, all = double(predicted.stages[rank].peakMemory);
@@ -333,11 +333,12 @@ simulate::Timeline Predictor::traced() {
 }
 
 std::optional<Prediction> predict(const PlannedModel &planned, const Plan &plan,
-                                  const Cluster &cluster, const Workspace *workspace) {
+                                  const Cluster &cluster, const Workspace *workspace,
+                                  MemoryDetail detail) {
   Predictor predictor(planned, plan, cluster, workspace);
   if (!predictor.start())
     return std::nullopt;
-  return predictor.run();
+  return predictor.run(detail);
 }
 
 namespace {

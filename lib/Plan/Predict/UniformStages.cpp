@@ -179,7 +179,7 @@ void UniformStages::addScalarCollectives(std::vector<CollectiveUse> &uses) const
 
 /// Where it runs out of memory, what it would hold of a larger device.
 int64_t UniformStages::cachedBytes(int64_t rank, const std::vector<schedule::Call> &calls,
-                               const MemoryUse &use) const {
+                                   const MemoryUse &use, MemoryDetail detail) const {
   if (!allocations)
     return 0;
   StageCosts::Runs runs = stagesOf(rank);
@@ -193,6 +193,8 @@ int64_t UniformStages::cachedBytes(int64_t rank, const std::vector<schedule::Cal
   auto workspace = std::llround(model.reserve(0).workspace);
   auto capacity = static_cast<int64_t>(model.memoryPerRank()) - (use.reserved - workspace);
   std::optional<int64_t> peak = peakReserved(requests, calls, capacity);
+  if (!peak && detail == MemoryDetail::IfItFits)
+    requests.held = 0;
   if (!peak)
     peak = peakReserved(requests, calls, std::numeric_limits<int64_t>::max());
   return std::max<int64_t>(0, *peak - use.allocated() - workspace);

@@ -33,8 +33,8 @@ public:
 
   /// What a caching allocator holds of a rank's device beyond `use`, for its calls of a
   /// step (AllocatorReplay.h); 0 for other programs.
-  int64_t cachedBytes(int64_t rank, const std::vector<schedule::Call> &calls,
-                      const MemoryUse &use) const;
+  int64_t cachedBytes(int64_t rank, const std::vector<schedule::Call> &calls, const MemoryUse &use,
+                      MemoryDetail detail) const;
 
 private:
   void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,

@@ -62,12 +62,12 @@ void keepRest(const Plan &plan, Plan &other) {
 
 /// The rest of a plan for this model, and its prediction; false as for `predict`.
 static bool finish(const PlannedModel &planned, const Estimate &estimate, const Cluster &cluster,
-                   const Workspace *workspace, CompletePlan &result) {
+                   const Workspace *workspace, MemoryDetail detail, CompletePlan &result) {
   result.folded = planned.folding != nullptr;
   result.plan.recompute = estimate.recompute;
   place(estimate, result.plan);
   store(result.plan);
-  auto predicted = predict(planned, result.plan, cluster, workspace);
+  auto predicted = predict(planned, result.plan, cluster, workspace, detail);
   if (predicted)
     result.predicted = std::move(*predicted);
   return predicted.has_value();
@@ -75,7 +75,8 @@ static bool finish(const PlannedModel &planned, const Estimate &estimate, const 
 
 /// Each group of stages as if all were like them; then the plan of all.
 static Result<CompletePlan> completeGroups(const Problem &problem, const Cluster &cluster,
-                                      ShardLibrary &library, const Estimate &estimate) {
+                                           ShardLibrary &library, const Estimate &estimate,
+                                           MemoryDetail detail) {
   std::vector<DeviceRange> ranges = neighbouringDevices(estimate.degrees);
   const ShardLibrary::Batch &whole =
       library.batchOf(estimate.degrees.microBatch * estimate.degrees.dataRanks(),
@@ -107,7 +108,7 @@ static Result<CompletePlan> completeGroups(const Problem &problem, const Cluster
     rank += all.groups[group].pp;
   }
   finish({whole.problem, *whole.facts, library.getBlocks(), estimate.degrees.numMicrobatches},
-         estimate, cluster, library.getWorkspace(), result);
+         estimate, cluster, library.getWorkspace(), detail, result);
   return result;
 }
 
@@ -127,9 +128,10 @@ static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
 }
 
 Result<CompletePlan> completePlan(const Problem &problem, const Cluster &cluster,
-                                  ShardLibrary &library, const Estimate &estimate) {
+                                  ShardLibrary &library, const Estimate &estimate,
+                                  MemoryDetail detail) {
   if (!estimate.degrees.groups.empty())
-    return completeGroups(problem, cluster, library, estimate);
+    return completeGroups(problem, cluster, library, estimate, detail);
   const Degrees &degrees = estimate.degrees;
   int64_t samples = degrees.microBatch * degrees.dataRanks();
   bool folded = false;
@@ -146,7 +148,7 @@ Result<CompletePlan> completePlan(const Problem &problem, const Cluster &cluster
     const ShardLibrary::Batch &batch = library.foldedBatchOf(samples, degrees.cp);
     PlannedModel planned{batch.problem, *batch.facts, blocks, degrees.numMicrobatches,
                          library.getFolding()};
-    if (finish(planned, estimate, cluster, library.getFoldedWorkspace(), result))
+    if (finish(planned, estimate, cluster, library.getFoldedWorkspace(), detail, result))
       return result;
   }
   const ShardLibrary::Batch &whole = library.batchOf(samples, degrees.cp);
@@ -155,7 +157,7 @@ Result<CompletePlan> completePlan(const Problem &problem, const Cluster &cluster
   if (folded)
     result.plan = unfold(*library.getFolding(), whole.problem, std::move(solution->plan));
   finish({whole.problem, *whole.facts, blocks, degrees.numMicrobatches}, estimate, cluster,
-         library.getWorkspace(), result);
+         library.getWorkspace(), detail, result);
   return result;
 }
 

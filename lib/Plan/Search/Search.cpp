@@ -68,8 +68,8 @@ static std::vector<Completed> completeRunnersUp(SearchState &state) {
   std::vector<const Estimate *> best = bestRunnersUp(state);
   std::vector<Completed> result(state.found.size());
   inParallel(best.size(), [&](size_t i) {
-    result[best[i] - state.found.data()] =
-        completePlan(state.problem, state.cluster, state.shardings, *best[i]);
+    result[best[i] - state.found.data()] = completePlan(
+        state.problem, state.cluster, state.shardings, *best[i], MemoryDetail::IfItFits);
   });
   return result;
 }
@@ -80,6 +80,7 @@ static Result<std::vector<CompletePlan>> completeBest(SearchState &state, bool a
   std::optional<Error> lastError;
   const std::vector<Estimate> &found = state.found;
   std::vector<Completed> known(found.size());
+  const MemoryDetail detail = anyMemory ? MemoryDetail::Exact : MemoryDetail::IfItFits;
   if (!anyMemory)
     known = completeRunnersUp(state);
   for (size_t i = 0; i < found.size(); ++i) {
@@ -91,7 +92,7 @@ static Result<std::vector<CompletePlan>> completeBest(SearchState &state, bool a
       continue;
     Result<CompletePlan> whole =
         known[i] ? std::move(*known[i])
-                 : completePlan(state.problem, state.cluster, state.shardings, found[i]);
+                 : completePlan(state.problem, state.cluster, state.shardings, found[i], detail);
     if (!whole)
       lastError = whole.error();
     else if (anyMemory || whole->predicted.fits())
@@ -119,7 +120,8 @@ static void keepBatch(SearchState &state, std::vector<CompletePlan> &best) {
     });
     if (isKnown || estimate.degrees.samples() != batch)
       continue;
-    auto whole = completePlan(state.problem, state.cluster, state.shardings, estimate);
+    auto whole = completePlan(state.problem, state.cluster, state.shardings, estimate,
+                              MemoryDetail::IfItFits);
     if (whole && whole->predicted.fits())
       best.push_back(std::move(*whole));
   }

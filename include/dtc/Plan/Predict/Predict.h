@@ -16,8 +16,15 @@ struct PlannedModel {
   const Folding *folding = nullptr;
 };
 
+/// How well memory is known that a caching allocator holds.
+enum class MemoryDetail : uint8_t {
+  Exact,
+  IfItFits ///< of plans that don't fit, at least what they miss it by: a search drops them
+};
+
 /// nullopt where the plan treats blocks of a folded model differently that are alike.
 std::optional<Prediction> predict(const PlannedModel &planned, const Plan &plan,
-                                  const Cluster &cluster, const Workspace *workspace);
+                                  const Cluster &cluster, const Workspace *workspace,
+                                  MemoryDetail detail = MemoryDetail::Exact);
 
 } // namespace dtc::plan

@@ -1,6 +1,7 @@
 // From an estimate to a complete plan.
 #pragma once
 
+#include "dtc/Plan/Predict/Predict.h"
 #include "dtc/Plan/Search/Estimate.h"
 
 namespace dtc::plan {
@@ -19,7 +20,8 @@ struct CompletePlan {
 /// Solves the sharding with all axes of the mesh, places stages on devices and
 /// stores parameters as ZeRO has it.
 Result<CompletePlan> completePlan(const Problem &problem, const Cluster &cluster,
-                                  ShardLibrary &library, const Estimate &estimate);
+                                  ShardLibrary &library, const Estimate &estimate,
+                                  MemoryDetail detail = MemoryDetail::Exact);
 
 /// What was planned, as one call of the plan has it; a folded plan becomes that of
 /// the whole model.
