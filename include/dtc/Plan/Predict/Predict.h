@@ -4,6 +4,9 @@
 #include "dtc/Plan/Plan/Fold.h"
 #include "dtc/Plan/Predict/Prediction.h"
 
+#include <cstdint>
+#include <optional>
+
 namespace dtc::plan {
 
 struct PlannedModel {
@@ -16,10 +19,11 @@ struct PlannedModel {
   const Folding *folding = nullptr;
 };
 
-/// How well memory is known that a caching allocator holds.
+/// How exactly the memory is told that a caching allocator holds. That of plans which don't fit is
+/// replayed for each number of tensors that variables may hold, unless a search drops them anyway.
 enum class MemoryDetail : uint8_t {
   Exact,
-  IfItFits ///< of plans that don't fit, at least what they miss it by: a search drops them
+  IfItFits ///< of plans that don't fit less than is held, but more than there is
 };
 
 /// nullopt where the plan treats blocks of a folded model differently that are alike.

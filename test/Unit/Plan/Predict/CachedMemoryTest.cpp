@@ -4,6 +4,7 @@
 #include "Transformer.h"
 
 #include "dtc/Plan/Emulate/AllocatorReplay.h"
+#include "dtc/Plan/Predict/Predict.h"
 
 #include <algorithm>
 #include <cmath>
@@ -414,4 +415,32 @@ TEST(CachedMemory, GivesWayBeforeAPlanDoesNotFit) {
   EXPECT_GT(failed, 0);
   on.device.memoryBytes = double(tensors) * 0.99;
   EXPECT_FALSE(predicted(problem, on, 1, spec).fits());
+}
+
+/// A search replays less of plans that don't fit, and refuses and tells the same.
+TEST(CachedMemory, OfPlansThatFitIsTheSameWithLessDetail) {
+  Cluster on = cluster("dgx-a100");
+  on.software.cachingAllocator = true;
+  on.software.compiled = false; // so that variables hold tensors
+  const FoundStages of(best(transformer({4, 1024, 16, 512, 32, 8192}), 1,
+                            "dp=1,tp=1,pp=1,zero=0,recompute=full,micro_batch=16", on),
+                       on);
+  const PlannedModel planned{of.found.problem, of.facts, of.blocks,
+                             of.found.problem.numMicrobatches};
+  auto with = [&](MemoryDetail detail) {
+    return *predict(planned, of.found.plan, on, nullptr, detail);
+  };
+  const MemoryUse roomy = with(MemoryDetail::Exact).memory;
+  int fitting = 0, less = 0;
+  for (int i = 0; i <= 20; ++i) {
+    on.device.memoryBytes = double(roomy.total()) - double(roomy.cached) * i / 15;
+    Prediction exact = with(MemoryDetail::Exact), quick = with(MemoryDetail::IfItFits);
+    ASSERT_EQ(exact.fits(), quick.fits()) << i;
+    fitting += exact.fits();
+    less += quick.memory.cached < exact.memory.cached;
+    if (exact.fits())
+      EXPECT_EQ(exact, quick) << i;
+  }
+  EXPECT_GT(fitting, 0);
+  EXPECT_GT(less, 0);
 }
