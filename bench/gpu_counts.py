@@ -1,6 +1,7 @@
 """What bounds the speed of programs for GPUs, counted without a GPU.
 
     python3 bench/gpu_counts.py [--models gpt2.adamw llama.bf16 …] [--output FILE.json]
+    python3 bench/gpu_counts.py --large           bytes in flight, of kernels that move 64 MB and more; a quarter of a minute
     python3 bench/gpu_counts.py --layers          what a layer of GPT-2 124M and of a Llama of 1B adds; needs torch and transformers
 
 For test models on one GPU, fp32 and bf16 where PyTorch's run is recorded: the launches and library calls of a step; the bytes
@@ -29,6 +30,11 @@ MODELS = ROOT / "test" / "models"
 ARCHITECTURES = ["sm_80", "sm_90", "sm_100"]
 # Of one SM: threads, registers, in what numbers these are handed to a warp, blocks.
 THREADS, REGISTERS, GRANULE, BLOCKS = 2048, 65536, 256, 32
+SHARED, SHARED_GRANULE = 227 * 1024, 1024
+# Of an H100: its SMs, and what each must have asked for and not got yet: 3 TB/s for the 600 ns that memory takes to answer.
+SMS, LEAST_IN_FLIGHT = 132, 14e3
+LARGE = ROOT / "bench" / "gpu_kernels.mlir"
+FORM = ["--target=cuda", "--dtc-decompose-layers", "--dtc-fold-epilogues", "--dtc-form-kernels"]
 
 
 def call(*command: object, **environment: str) -> str:
@@ -42,12 +48,17 @@ def kind_of(kernel: str) -> str:
     return re.sub(r"_\d+$", "", kernel)
 
 
-def occupancy(registers: int, threads: int) -> float:
-    """The share of an SM's threads that run at once, by registers, threads and blocks."""
+def blocks_at_once(registers: int, threads: int, shared: int = 0) -> int:
+    """Blocks that an SM runs at once, by registers, threads and shared memory."""
     warps = -(-threads // 32)
     per_warp = -(-registers * 32 // GRANULE) * GRANULE
-    blocks = min(REGISTERS // (per_warp * warps), THREADS // (warps * 32), BLOCKS)
-    return blocks * warps * 32 / THREADS
+    return min(REGISTERS // (per_warp * warps), THREADS // (warps * 32), BLOCKS,
+               SHARED // (-(-shared // SHARED_GRANULE) * SHARED_GRANULE + SHARED_GRANULE))
+
+
+def occupancy(registers: int, threads: int) -> float:
+    """The share of an SM's threads that run at once."""
+    return blocks_at_once(registers, threads) * -(-threads // 32) * 32 / THREADS
 
 
 def registers_of(ptx: bytes, folder: pathlib.Path, architecture: str) -> dict[str, tuple[int, int]]:
@@ -108,6 +119,60 @@ def ratio(kinds: list[dict]) -> str:
     return f"{sum(kind['moved'] for kind in kinds) / least:.2f}" if least else "-"
 
 
+BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
+
+
+def loaded_at_once(ptx: str) -> dict[str, int]:
+    """By kernel: the bytes that a thread can have asked for, in the block of instructions without branches where these are the most.
+
+    Those count that wait neither for one another nor for what is stored before them.
+    """
+    found = {}
+    for entry in re.split(r"\.entry ", ptx)[1:]:
+        name = re.match(r"\w+", entry)[0]
+        most = 0
+        for block in re.split(r"^\$\w+:|\bbra\b.*;|\bbar\.sync\b.*;|\bst\.global.*;", entry, flags=re.MULTILINE):
+            late: set[str] = set()  # registers that wait for what is loaded
+            bytes_ = 0
+            for line in block.split("\n"):
+                names = re.findall(r"%\w+", line)
+                load = re.search(r"\bld\.global(?:\.\w+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", line)
+                results = re.search(r"\{([^}]*)\}", line)[1].count("%") if load and "{" in line else 1
+                if late.intersection(names[results:]) or load:
+                    bytes_ += int(load[1] or 1) * BYTES[load[2]] if load and not late.intersection(names[results:]) else 0
+                    late.update(names[:results])
+            most = max(most, bytes_)
+        found[name] = most
+    return found
+
+
+def count_large(output: pathlib.Path | None) -> None:
+    formed = call(BIN / "dtc-opt", *FORM, LARGE)
+    ptx = call(BIN / "dtc-opt", *FORM, LARGE, "--test-emit-ptx", "-o", "/dev/null")
+    asked = loaded_at_once(ptx)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        used = registers_of(ptx.encode(), pathlib.Path(folder), "sm_90")
+    shared = {name: sum(int(count) * BYTES[bits] for bits, count in re.findall(rf"\.shared \.align \d+ \.b(\d+) {name}_\w+\[(\d+)\]", ptx))
+              for name in used}
+    geometry = {name: (int(blocks), int(threads)) for name, blocks, threads in
+                re.findall(r"exec\.kernel @(\w+) .*geometry <blocks = (\d+), threads = (\d+)>", formed)}
+    for body in re.split(r"func\.func @", formed)[1:]:
+        for name in re.findall(r"exec\.launch @(\w+)", body):
+            blocks, threads = geometry[name]
+            registers, spilled = used[name]
+            per_sm = min(blocks_at_once(registers, threads, shared[name]), blocks / SMS) * threads
+            rows.append({"function": re.match(r"\w+", body)[0], "kernel": name, "blocks": blocks, "threads": threads,
+                         "registers": registers, "spilled": spilled, "asked": asked[name], "threads_per_sm": round(per_sm), "in_flight": round(per_sm * asked[name])})
+    print("| kernel of | blocks | threads | registers | bytes a thread asks for at once | threads an SM | bytes in flight an SM |")
+    print("|" + "---|" * 7)
+    for row in rows:
+        print(f"| {row['function']}, {kind_of(row['kernel'])} | {row['blocks']} | {row['threads']} | {row['registers']} | {row['asked']} | "
+              f"{row['threads_per_sm']} | {row['in_flight']} |")
+    if output:
+        output.write_text(json.dumps(rows, indent=1))
+
+
 def count_layers() -> None:
     """What a third layer adds to two, by the scheduled program. No layer is run, so that no weights are needed."""
     sys.path.insert(0, str(ROOT / "bench" / "published"))
@@ -130,9 +195,12 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=["gpt2.adamw", "gpt2.bf16", "llama.adamw", "llama.bf16", "bert.adamw", "vit.adamw"])
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--layers", action="store_true")
+    parser.add_argument("--large", action="store_true")
     options = parser.parse_args()
     if options.layers:
         return count_layers()
+    if options.large:
+        return count_large(options.output)
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models:

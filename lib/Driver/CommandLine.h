@@ -96,8 +96,13 @@ std::optional<plan::Error> resolveLoss(RawOptions &raw, Options &options, bool c
 /// Shows in -h what holds where the flag isn't given.
 void shows(CLI::Option *option, const std::string &otherwise);
 
-/// Flags read from a YAML mapping (`--config`), in front of those typed: flags win.
-plan::Result<std::vector<std::string>> configArguments(const std::string &path,
-                                                       const CLI::App &command);
+/// A flag of a YAML mapping (`--config`).
+struct ConfiguredFlag {
+  std::string name;     ///< "--lr"; empty: the model
+  std::string argument; ///< "--lr=0.1"
+  std::string place;    ///< "train.yaml:3"
+};
+plan::Result<std::vector<ConfiguredFlag>> readConfiguration(const std::string &path,
+                                                            const CLI::App &command);
 
 } // namespace dtc::driver

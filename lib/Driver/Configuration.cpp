@@ -15,25 +15,27 @@ using plan::Error;
 using plan::Result;
 
 /// "global_batch: 64" becomes "--global-batch=64". The model is taken where none is typed.
-static Result<std::vector<std::string>> argumentsIn(YAML::Node root, const std::string &path,
-                                                    const CLI::App &command) {
+static Result<std::vector<ConfiguredFlag>> flagsIn(YAML::Node root, const std::string &path,
+                                                   const CLI::App &command) {
+  auto place = [&](int line) { return path + ":" + std::to_string(line); };
   auto refuse = [&](const YAML::Node &at, const std::string &what) {
-    return Error{path + ":" + std::to_string(at.Mark().line + 1) + ": " + what};
+    return Error{place(at.Mark().line + 1) + ": " + what};
   };
-  std::vector<std::string> known, arguments;
+  std::vector<ConfiguredFlag> flags;
+  std::vector<std::string> known;
   std::set<std::string> given;
   for (const CLI::Option *option : command.get_options())
     for (auto &name : option->get_lnames())
       known.push_back(name);
   if (root.IsNull())
-    return arguments;
+    return flags;
   if (!root.IsMap())
     return refuse(root, "expected a mapping of flags");
-  for (const auto &[flag, value] : takeTrainingKeys(root, path)) {
+  for (const auto &[flag, value, line] : takeTrainingKeys(root, path)) {
     if (flag != "model")
-      arguments.push_back("--" + flag + "=" + value);
+      flags.push_back({"--" + flag, "--" + flag + "=" + value, place(line)});
     else if (command.count("model") == 0)
-      arguments.push_back(value);
+      flags.push_back({"", value, place(line)});
     given.insert(flag);
   }
   for (auto entry : root) {
@@ -51,13 +53,15 @@ static Result<std::vector<std::string>> argumentsIn(YAML::Node root, const std::
     }
     if (!given.insert(key).second)
       return refuse(entry.first, "key is given twice: '" + name + "'");
-    bool flag = command.get_option("--" + key)->get_items_expected_max() == 0;
+    const std::string flag = "--" + key;
+    const bool isSwitch = command.get_option(flag)->get_items_expected_max() == 0;
     auto add = [&](const YAML::Node &value) {
       std::string text = value.as<std::string>();
-      if (!flag)
-        arguments.push_back("--" + key + "=" + text);
+      const std::string at = place(value.Mark().line + 1);
+      if (!isSwitch)
+        flags.push_back({flag, flag + "=" + text, at});
       else if (value.as<bool>())
-        arguments.push_back("--" + key);
+        flags.push_back({flag, flag, at});
     };
     if (entry.second.IsSequence())
       for (auto value : entry.second)
@@ -65,15 +69,16 @@ static Result<std::vector<std::string>> argumentsIn(YAML::Node root, const std::
     else
       add(entry.second);
   }
-  return arguments;
+  return flags;
 }
 
-Result<std::vector<std::string>> configArguments(const std::string &path, const CLI::App &command) {
+Result<std::vector<ConfiguredFlag>> readConfiguration(const std::string &path,
+                                                      const CLI::App &command) {
   Result<std::string> text = plan::readText(path, "configuration");
   if (!text)
     return text.error();
-  return plan::readYaml<std::vector<std::string>>(
-      *text, path, [&](const YAML::Node &root) { return argumentsIn(root, path, command); });
+  return plan::readYaml<std::vector<ConfiguredFlag>>(
+      *text, path, [&](const YAML::Node &root) { return flagsIn(root, path, command); });
 }
 
 } // namespace dtc::driver

@@ -2,6 +2,7 @@
 
 #include "CommandLine.h"
 #include "Commands.h"
+#include "Configured.h"
 
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CommandLine.h"
@@ -37,7 +38,8 @@ static std::string commandError(const CLI::App &app) {
 }
 
 /// CLI11's message as one line; an unknown flag names the nearest known one.
-static ExitCode usageError(const CLI::App &app, const CLI::ParseError &error) {
+static ExitCode usageError(const CLI::App &app, const Options &options,
+                           const CLI::ParseError &error) {
   std::string message = error.what();
   std::replace(message.begin(), message.end(), '\n', ' ');
   if (app.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError *>(&error))
@@ -59,30 +61,12 @@ static ExitCode usageError(const CLI::App &app, const CLI::ParseError &error) {
       break;
     }
   }
-  return fail({message, plan::ErrorCategory::Usage});
+  return fail(atConfigured(options, {message, plan::ErrorCategory::Usage}));
 }
 
 /// LLVM's own memory comes from malloc, whose failure it reports here.
 static void outOfMemory(void *, const char *, bool) {
   io::endSuddenly(ExitCode::Failed, "", "out of memory");
-}
-
-/// Re-reads the command line with the flags of `--config` in front.
-static plan::Result<std::vector<std::string>> withConfig(std::vector<std::string> arguments,
-                                                         const std::string &config,
-                                                         const CLI::App &command) {
-  auto extra = configArguments(config, command);
-  if (!extra)
-    return extra.error();
-  // Typed flags win: a key that is also on the command line is left out.
-  std::vector<std::string> result = {arguments.front()};
-  for (auto &argument : *extra) {
-    std::string name = argument.substr(0, argument.find('='));
-    if (!name.starts_with("--") || command.count(name) == 0)
-      result.push_back(argument);
-  }
-  result.insert(result.end(), arguments.begin() + 1, arguments.end());
-  return result;
 }
 
 namespace {
@@ -141,6 +125,22 @@ struct CommandLine {
 
 } // namespace
 
+/// The arguments with the flags of `--config` in front of those typed. Typed flags win: one that is
+/// also configured is left out.
+static std::vector<std::string> withConfigured(const std::vector<std::string> &arguments,
+                                               const std::vector<ConfiguredFlag> &flags,
+                                               const CLI::App &command, Options &options) {
+  std::vector<std::string> result = {arguments.front()};
+  for (const auto &[name, argument, place] : flags) {
+    if (!name.empty() && command.count(name) > 0)
+      continue;
+    result.push_back(argument);
+    options.configured.try_emplace(name, place);
+  }
+  result.insert(result.end(), arguments.begin() + 1, arguments.end());
+  return result;
+}
+
 /// Parses, and again with the flags of `--config`.
 static Outcome<std::unique_ptr<CommandLine>> parse(const std::vector<std::string> &arguments,
                                                    std::ostream &out) {
@@ -152,18 +152,20 @@ static Outcome<std::unique_ptr<CommandLine>> parse(const std::vector<std::string
       return line;
     }
     auto &command = line->compile->parsed() ? *line->compile : *line->plan;
-    auto merged = withConfig(arguments, line->raw.config, command);
-    if (!merged)
-      return fail(merged.error());
-    line = std::make_unique<CommandLine>();
-    line->parse(*merged);
+    auto flags = readConfiguration(line->raw.config, command);
+    if (!flags)
+      return fail(flags.error());
+    auto again = std::make_unique<CommandLine>();
+    auto merged = withConfigured(arguments, *flags, command, again->raw.options);
+    line = std::move(again);
+    line->parse(merged);
     line->checkModel();
     return line;
   } catch (const CLI::Success &help) {
     line->app.exit(help, out, std::cerr);
     return ExitCode::Done;
   } catch (const CLI::ParseError &error) {
-    return usageError(line->app, error);
+    return usageError(line->app, line->raw.options, error);
   }
 }
 
@@ -174,7 +176,7 @@ static Outcome<Options> resolveOptions(CommandLine &line) {
   bool compiling = line.compile->parsed();
   auto options = resolve(compiling ? *line.compile : *line.plan, line.raw, compiling);
   if (!options)
-    return fail(options.error());
+    return fail(atConfigured(line.raw.options, options.error()));
   return std::move(*options);
 }
 

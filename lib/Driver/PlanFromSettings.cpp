@@ -66,11 +66,9 @@ static std::string addSaid(const plan::ReadSettings &read, Options &options) {
 }
 
 /// Reads the settings for a model of so many layers; 0: not known yet.
-static Outcome<plan::ReadSettings> readSettings(const Request &request, const plan::RunFacts &run) {
-  auto text = settingsText(request.options.planFrom);
-  if (!text)
-    return fail(text.error());
-  auto read = plan::readToolSettings(*request.preset, text->text, text->name, run);
+static Outcome<plan::ReadSettings> readSettings(const Request &request, const SettingsText &text,
+                                                const plan::RunFacts &run) {
+  auto read = plan::readToolSettings(*request.preset, text.text, text.name, run);
   if (!read)
     return fail(read.error());
   for (const std::string &line : read->wrong)
@@ -94,10 +92,14 @@ static Outcome<Answered> plan(Environment &env, const Options &options,
 /// As --plan-from says it, with nothing left open but what the settings don't say.
 static Outcome<Answered> planRead(Environment &env, Options &options, const Request &request,
                                   const import::ModelFile &file, std::vector<std::string> &unread) {
+  auto text = settingsText(options.planFrom);
+  if (!text)
+    return fail(text.error());
+  options.readFrom = text->name;
   const int64_t node = request.cluster.devicesPerNode;
   plan::RunFacts run{options.devices, node > 0 ? node : options.devices, 0, 0, ""};
   for (;;) {
-    auto read = readSettings(request, run);
+    auto read = readSettings(request, *text, run);
     if (!read)
       return read.code();
     if (std::string wrong = addSaid(*read, options); !wrong.empty())
@@ -120,6 +122,7 @@ static Outcome<Answered> planRead(Environment &env, Options &options, const Requ
 static Outcome<Answered> planFreely(Environment &env, Options options,
                                     const import::ModelFile &file) {
   options.readSpec = {};
+  options.readFrom.clear();
   return plan(env, options, file);
 }
 

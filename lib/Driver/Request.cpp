@@ -1,6 +1,7 @@
 #include "Request.h"
 
 #include "Conditions.h"
+#include "Configured.h"
 #include "ExitCodes.h"
 #include "OutputFiles.h"
 #include "OwnCluster.h"
@@ -100,6 +101,14 @@ static int64_t classMultiple(const Request &request) {
   return kLeast * (other <= kMostOther ? other : 1);
 }
 
+/// Names the file that says what can't be planned: a configuration, or settings of a program.
+static Error saidIn(const Options &options, Error error) {
+  auto configured = options.configured.find("--plan");
+  if (configured != options.configured.end() && !isPlanFile(options.plan))
+    return Error{configured->second + ": " + error.message};
+  return options.readFrom.empty() ? error : Error{options.readFrom + ": " + error.message};
+}
+
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkOutputs(options); !status.isOk())
     return fail(errorOf(status));
@@ -127,17 +136,17 @@ Outcome<Request> readRequest(const Options &options) {
     request.cluster.cores = std::min(cluster->cores, options.threadsPerRank * options.devices);
   auto parsed = isPlanFile(options.plan) ? specOfPlanFile(request) : plan::parseSpec(options.plan);
   if (!parsed)
-    return fail(parsed.error());
+    return fail(saidIn(options, parsed.error()));
   if (std::string twice = addRead(options.readSpec, *parsed); !twice.empty())
-    return fail({twice, plan::ErrorCategory::Usage});
+    return fail(atConfigured(options, {twice, plan::ErrorCategory::Usage}));
   auto filled = plan::fill(*parsed, options.devices);
   if (!filled)
-    return fail(filled.error());
+    return fail(saidIn(options, filled.error()));
   if (options.microBatch && filled->microBatch && *options.microBatch != *filled->microBatch)
-    return fail({"--micro-batch " + std::to_string(*options.microBatch) +
-                     " contradicts micro_batch=" + std::to_string(*filled->microBatch) +
-                     " in --plan",
-                 plan::ErrorCategory::Usage});
+    return fail(atConfigured(options, {"--micro-batch " + std::to_string(*options.microBatch) +
+                                           " contradicts micro_batch=" +
+                                           std::to_string(*filled->microBatch) + " in --plan",
+                                       plan::ErrorCategory::Usage}));
   request.given = *parsed;
   request.spec = *filled;
   if (options.microBatch)

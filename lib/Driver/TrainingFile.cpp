@@ -27,6 +27,9 @@ private:
   std::optional<int64_t> dataRanks() const;
   std::optional<int64_t> planned(const std::string &key) const;
   void plan(const std::string &key, int64_t value, const YAML::Node &at);
+  void add(const std::string &flag, const std::string &value, const YAML::Node &at) {
+    flags.push_back({flag, value, at.Mark().line + 1});
+  }
   [[noreturn]] void fail(const YAML::Node &at, const std::string &message) const {
     throw YamlError(file + ":" + std::to_string(at.Mark().line + 1) + ": " + message,
                     plan::ErrorCategory::InputRefused);
@@ -36,6 +39,7 @@ private:
   const std::string &file;
   FlagValues flags;
   std::vector<std::pair<std::string, int64_t>> settings; ///< for --plan
+  YAML::Node settingsAt;
 };
 
 } // namespace
@@ -67,7 +71,7 @@ void TrainingKeys::takeOptimizer() {
         value += (value.empty() ? "" : ",") + item.as<std::string>();
     else
       value = entry.second.as<std::string>();
-    flags.emplace_back(flag, value);
+    add(flag, value, entry.first);
   }
 }
 
@@ -82,7 +86,7 @@ void TrainingKeys::takePrecision() {
   for (auto [name, ours] : {std::pair("bf16-mixed", "bf16"), std::pair("16-mixed", "fp16"),
                             std::pair("32-true", "fp32")})
     if (text == name) {
-      flags.emplace_back("precision", ours);
+      add("precision", ours, at);
       root.remove("precision");
       return;
     }
@@ -93,6 +97,8 @@ void TrainingKeys::plan(const std::string &key, int64_t value, const YAML::Node 
     if (known == key && other != value)
       fail(at,
            key + "=" + std::to_string(value) + " contradicts " + key + "=" + std::to_string(other));
+  if (settings.empty())
+    settingsAt = at;
   settings.emplace_back(key, value);
 }
 
@@ -199,9 +205,9 @@ void TrainingKeys::takeBatch() {
                  " x " + std::to_string(*ranks) +
                  " data-parallel ranks aren't the global_batch of " + std::to_string(*all));
   if (micro && !all)
-    flags.emplace_back("global-batch", std::to_string(*micro * perSample));
+    add("global-batch", std::to_string(*micro * perSample), at);
   else if (all && !micro && *all % perSample == 0)
-    flags.emplace_back("micro-batch", std::to_string(*all / perSample));
+    add("micro-batch", std::to_string(*all / perSample), at);
   else if (all && !micro)
     fail(at, "global_batch " + std::to_string(*all) + " is no multiple of accumulation " +
                  std::to_string(*calls) + " x " + std::to_string(*ranks) + " data-parallel ranks");
@@ -211,7 +217,7 @@ void TrainingKeys::takeBatch() {
 
 FlagValues TrainingKeys::take() {
   if (YAML::Node model = takeKey("model"))
-    flags.emplace_back("model", model.as<std::string>());
+    add("model", model.as<std::string>(), model);
   takeOptimizer();
   takePrecision();
   takeMesh();
@@ -220,11 +226,13 @@ FlagValues TrainingKeys::take() {
   if (settings.empty())
     return std::move(flags);
   std::string spec;
-  if (YAML::Node given = takeKey("plan"); given && given.Scalar() != "auto")
+  if (YAML::Node given = takeKey("plan"); given && given.Scalar() != "auto") {
     spec = given.as<std::string>();
+    settingsAt = given;
+  }
   for (const auto &[key, value] : settings)
     spec += (spec.empty() ? "" : ",") + key + "=" + std::to_string(value);
-  flags.emplace_back("plan", spec);
+  add("plan", spec, settingsAt);
   return std::move(flags);
 }
 

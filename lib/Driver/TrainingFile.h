@@ -13,13 +13,16 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace dtc::driver {
 
-/// Names of flags, without dashes, and their values. "model" is the positional argument.
-using FlagValues = std::vector<std::pair<std::string, std::string>>;
+/// A flag that a configuration says, without dashes. "model" is the positional argument.
+struct FlagValue {
+  std::string name, value;
+  int line = 0; ///< from 1
+};
+using FlagValues = std::vector<FlagValue>;
 
 /// Turns the keys above into flags, and takes them out of the map. Throws plan::YamlError.
 FlagValues takeTrainingKeys(YAML::Node &root, const std::string &file);

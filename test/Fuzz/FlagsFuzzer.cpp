@@ -40,11 +40,14 @@ struct Command {
 /// A file of flags as `dtc compile --config` reads it.
 static void readFile(const std::string &path) {
   Command compile("compile");
-  auto flags = driver::configArguments(path, compile.app);
+  auto flags = driver::readConfiguration(path, compile.app);
   if (!flags)
     return;
-  flags->push_back("model.onnx");
-  compile.read(std::move(*flags));
+  std::vector<std::string> arguments;
+  for (driver::ConfiguredFlag &flag : *flags)
+    arguments.push_back(std::move(flag.argument));
+  arguments.push_back("model.onnx");
+  compile.read(std::move(arguments));
 }
 
 extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {

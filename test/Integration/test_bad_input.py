@@ -365,6 +365,34 @@ def test_keys_given_twice(tmp_path):
             "expected one YAML document, found a second one")
 
 
+@pytest.mark.parametrize("text,line,words", [
+    ("gpus: 8\nlr: fast\n", 2, "--lr"),
+    ("gpus: eight\n", 1, "--gpus"),
+    ("gpus: 8\noptimizer:\n  name: adamw\n  betas: [0.9, 2]\n", 4, "--betas: expected A,B"),
+    ("gpus: 8\nprecision: int8\n", 2, "--precision: expected"),
+    ("gpus: 8\nshape:\n- x=2x2\n- y\n", 3, "--shape: expected INPUT"),
+    ("gpus: 8\nplan: dq=3\n", 2, "unknown key: dq"),
+    ("gpus: 8\nplan: dp=3\n", 2, "doesn't divide the number of devices: 8"),
+    ("gpus: 8\nmesh_shape: [[3], [tp]]\n", 2, "doesn't divide the number of devices: 8"),
+    ("gpus: 8\nplan: micro_batch=4\nmicro_batch: 2\n", 3, "contradicts micro_batch=4"),
+    ("gpus: 8\ndevices: 8\n", 1, "--gpus and --devices exclude each other"),
+])
+def test_wrong_values_of_a_configuration_are_told_with_their_line(tmp_path, text, line, words):
+    config = tmp_path / "train.yaml"
+    config.write_text(text)
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--config", config), 3, f"train.yaml:{line}: ", words)
+
+
+def test_what_is_typed_is_not_told_as_configured(tmp_path):
+    config = tmp_path / "train.yaml"
+    config.write_text("gpus: 8\nlr: fast\n")
+    typed = ["dtc", "plan", MODELS / "mlp.onnx", "--config", config, "--lr"]
+    check_call(*typed, 0.1)
+    outcome = call(*typed, "slow")
+    refused(outcome, 2, "--lr")
+    assert "train.yaml" not in outcome.error_line()
+
+
 def test_messages_are_printable_and_short(tmp_path):
     config = tmp_path / "config.yaml"
     config.write_bytes(b"de\x7fvi\xc2\x85c\xff\xfees: 2\n")

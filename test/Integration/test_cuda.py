@@ -142,6 +142,18 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     assert all(word in done.error_line() for word in words), done.err
 
 
+@pytest.fixture
+def biases_by_cudnn(monkeypatch):
+    """Without, no bias is given to cuDNN, as a true one gave wrong gradients (docs/GpuResults.md)."""
+    monkeypatch.setenv("DTC_CUDNN_BIAS", "1")
+
+
+def test_biases_are_not_given_to_cudnn():
+    program = check_call("dtc", "compile", MODELS / "gpt2_mask.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
+                         "--precision", "bf16", "--devices", 1, "--emit", "schedule").out
+    assert "dtc.attention" not in program
+
+
 @pytest.mark.parametrize("model,precision,devices,plan,calls", [
     ("gpt2", "bf16", 1, "dp=1", 4),  # two layers, forward and backward
     ("gpt2", "fp32", 1, "dp=1", 0),
@@ -153,7 +165,7 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
     ("bert", "bf16", 2, "tp=2", 4),
     ("bert", "bf16", 2, "pp=2", 1),  # the second stage, and backward passes, are given the bias
 ])
-def test_attention_as_one_call(model, precision, devices, plan, calls):
+def test_attention_as_one_call(biases_by_cudnn, model, precision, devices, plan, calls):
     program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
                          "--precision", precision, "--devices", devices, "--plan", plan, "--emit", "schedule").out
     assert len(re.findall(r"= dtc\.attention(?:(?:_part)?_grad)? ", program)) == calls
@@ -171,7 +183,7 @@ def test_attention_under_plans_is_that_of_pytorch(trainer, devices, plan):
 
 @pytest.mark.parametrize("model,devices,plan", [
     ("gpt2_mask", 1, "dp=1"), ("bert", 2, "tp=2"), ("bert", 2, "dp=2,recompute=full")])
-def test_attention_with_masks_is_that_of_pytorch(trainer, model, devices, plan):
+def test_attention_with_masks_is_that_of_pytorch(biases_by_cudnn, trainer, model, devices, plan):
     """PyTorch's run is in fp32: what bf16 rounds is allowed, no mask is lost."""
     expected = reference(model, "adamw")
     run = trainer.train(model, model, *CUDA, *expected["flags"], "--precision", "bf16", devices=devices, plan=plan)
@@ -179,7 +191,7 @@ def test_attention_with_masks_is_that_of_pytorch(trainer, model, devices, plan):
 
 
 @pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (2, "pp=2,dp=1,schedule=1f1b,micro_batch=8")])
-def test_a_sample_whose_keys_are_all_hidden(tmp_path, devices, plan):
+def test_a_sample_whose_keys_are_all_hidden(biases_by_cudnn, tmp_path, devices, plan):
     """Each key of it has its share, as on processors, where finite differences are met (Gradients/attention.mlir)."""
     samples = {name: array[:8].copy() for name, array in load_file(MODELS / "bert.data.safetensors").items()}
     samples["attention_mask"][3] = 0

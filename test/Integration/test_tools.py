@@ -110,6 +110,13 @@ def test_two_of_the_batch_sizes_give_the_third(tmp_path):
     assert "are 64, and the global batch is 128" in plan("--for", "deepspeed", "--plan-from", file, code=3).err
 
 
+def test_degrees_that_divide_no_devices_are_told_with_their_file(tmp_path):
+    file = tmp_path / "settings"
+    file.write_text("--tensor-model-parallel-size 3 --micro-batch-size 1 --global-batch-size 64 --bf16")
+    refused = plan("--for", "megatron-lm", "--plan-from", file, code=3)
+    assert refused.error_line().endswith("/settings: the degrees make up 3 devices, which don't divide 16")
+
+
 def test_what_would_be_better():
     outcome = plan("--for", "megatron-lm", "--plan-from",
                    "--tensor-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 64 --bf16 --lr 1 "

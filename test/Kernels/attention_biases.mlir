@@ -1,6 +1,7 @@
 // A bias that is certain to be finite is given to a GPU's library without what repeats, and not too
-// low; attention with any other becomes products and kernels, as on processors.
-// RUN: dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s
+// low, where that is asked for; attention with any other becomes products and kernels, as on processors.
+// RUN: env DTC_CUDNN_BIAS=1 dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s
+// RUN: dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
 // RUN: dtc-opt %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
 
 // CPU-NOT: dtc.attention

@@ -7,6 +7,7 @@
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Training/Train.h"
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -30,6 +31,7 @@ struct Options {
   std::string model;
   std::string modelName;       ///< what the user calls it, where that isn't the file's path
   std::set<std::string> given; ///< flags that the user typed or configured: "--loss"
+  std::map<std::string, std::string> configured; ///< where --config gives a flag: "train.yaml:3"
   std::string output;
   Target target = Target::CPU;
   int64_t devices = 1;
@@ -56,6 +58,7 @@ struct Options {
   std::string saveSettings;             ///< file for the program's settings
   std::string planFrom;                 ///< settings to predict: a file, or arguments
   plan::Spec readSpec;                  ///< what they say
+  std::string readFrom;                 ///< what messages call them; empty: nothing was read
   std::string trace;  ///< file for the simulated step
   std::string report; ///< file for the page about the plan
   /// Compare all ranks with one, by the interpreter, or fail. Without a value an artifact's plan is

@@ -11,7 +11,8 @@ namespace {
 /// First the facts that keys say, then the plan that these mean.
 class Reader {
 public:
-  Reader(const Preset &preset, const RunFacts &run) : preset(preset), run(run) {}
+  Reader(const Preset &preset, const std::string &name, const RunFacts &run)
+      : preset(preset), name(name), run(run) {}
 
   void read(const std::vector<ToolEntry> &entries);
   void conclude();
@@ -24,7 +25,8 @@ private:
   void noteUnread(const ToolEntry &entry);
   void checkUses();
   void say(const std::string &fact, const std::string &value, const ToolEntry &entry);
-  void wrong(const std::string &line) { result.wrong.push_back(line); }
+  /// Of all settings together.
+  void wrong(const std::string &why) { result.wrong.push_back(name + ": " + why); }
   void wrong(const ToolEntry &entry, const std::string &why);
 
   Facts known() const;
@@ -36,6 +38,7 @@ private:
   void checkDevices();
 
   const Preset &preset;
+  const std::string &name; ///< of the settings
   const RunFacts &run;
   std::map<std::string, ToolEntry> saidBy; ///< by fact
   std::set<std::string> refused;           ///< keys, each of which is told once
@@ -53,7 +56,7 @@ static std::string textOf(const ToolEntry &entry) {
 
 void Reader::wrong(const ToolEntry &entry, const std::string &why) {
   if (refused.insert(entry.key).second)
-    wrong(entry.place + ": " + textOf(entry) + why);
+    result.wrong.push_back(entry.place + ": " + textOf(entry) + why);
 }
 
 std::vector<const ToolSetting *> Reader::settingsOf(const std::string &key) const {
@@ -276,9 +279,9 @@ void Reader::checkUses() {
       auto fact = facts.find(condition.fact);
       if (fact != facts.end() && setting->about.empty() &&
           (fact->second == condition.value) == condition.isNegated)
-        wrong(entry.place + ": " + textOf(entry) + " is of use with " + condition.fact +
-              (condition.isNegated ? " other than " : "=") + condition.value + " alone, got " +
-              fact->second);
+        result.wrong.push_back(entry.place + ": " + textOf(entry) + " is of use with " +
+                               condition.fact + (condition.isNegated ? " other than " : "=") +
+                               condition.value + " alone, got " + fact->second);
     }
 }
 
@@ -302,7 +305,7 @@ Result<ReadSettings> readToolSettings(const Preset &preset, const std::string &t
   auto entries = toolEntries(preset.form, text, name);
   if (!entries)
     return entries.error();
-  Reader reader(preset, run);
+  Reader reader(preset, name, run);
   reader.read(*entries);
   if (reader.result.given.empty())
     return Error{name + ": no settings of " + preset.title + " are in it"};

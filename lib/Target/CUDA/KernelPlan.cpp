@@ -30,6 +30,8 @@ static constexpr int64_t kColumnsOfThread = 4, kMostScatterThreads = 256, kScatt
                          kMostTableRows = 64;
 /// Rows that a warp of a columns kernel should have at least.
 static constexpr int64_t kRowsOfWarp = 8;
+/// Neighbouring columns of a thread, at most. An H100 is busy with so many blocks of them.
+static constexpr int64_t kMostColumnUnit = 4, kBusyColumnBlocks = 264;
 static constexpr int64_t kStaticSharedBytes = 48 * 1024;
 
 int64_t KernelPlan::itemsInBlock() const {
@@ -85,18 +87,28 @@ static void planRows(const BodyInfo &info, KernelPlan &plan) {
   }
   plan.unit = even && most >= 4 * kWarp ? 4 : 1;
   plan.lanes = std::min(kMostRowThreads, kWarp * ceilDivide(most, kWarp * kMostInRegisters));
+  // Rows that each pass reads again are read by whole accesses.
+  auto isWide = [&](int64_t count) { return count == 1 || count % elementsOfAccess(info) == 0; };
+  if (most > plan.lanes * kMostInRegisters && llvm::all_of(counts, isWide))
+    plan.unit = std::max(plan.unit, elementsOfAccess(info));
   plan.threads = plan.lanes > kWarp ? plan.lanes : std::min(kSmallBlock, plan.items * kWarp);
 }
 
 static void planColumns(const BodyInfo &info, KernelPlan &plan) {
-  int64_t reduced = 1, bytes = 0;
+  int64_t reduced = 1, columns = 1, all = 1, bytes = 0;
   for (Operation *op : info.ops)
     if (auto reduce = dyn_cast<ReduceOp>(op); reduce && !isSmall(reduce)) {
       ColumnShape shape = columnShape(reduce);
-      plan.items = shape.outer * shape.columns;
+      columns = shape.columns;
+      all = shape.outer * columns;
       reduced = shape.reduced;
       bytes += storageBytes(computeType(getElementTypeOrSelf(reduce.getType())));
     }
+  plan.unit = std::min(elementsOfAccess(info), kMostColumnUnit);
+  while (plan.unit > 1 && (columns % plan.unit != 0 || all < kBusyColumnBlocks * kWarp * plan.unit))
+    plan.unit /= 2;
+  plan.items = all / plan.unit;
+  bytes *= plan.unit;
   while (plan.lanes < kMostColumnWarps && plan.lanes * kRowsOfWarp < reduced &&
          2 * plan.lanes * kWarp * bytes <= kStaticSharedBytes)
     plan.lanes *= 2;

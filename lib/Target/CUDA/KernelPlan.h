@@ -5,9 +5,9 @@
 //   rows       `lanes` threads share a row: one thread, a warp, or a block of several warps. A
 //              thread takes units of neighbouring columns, `lanes` units apart. What a thread
 //              has of a row stays in registers where it is few; else each pass reads it again.
-//   columns    a warp has 32 columns, one a lane; `lanes` warps of a block share the rows, and
-//              the first adds up what they found, in their order. Few columns of many rows are
-//              columns of slices first (KernelLimits::fewColumns).
+//   columns    a warp has 32 units of neighbouring columns, one a lane; `lanes` warps of a block
+//              share the rows, and the first adds up what they found, in their order. Few columns
+//              of many rows are columns of slices first (KernelLimits::fewColumns).
 //   scatter    a block owns some rows of the table. Its warps look through the indices for them and
 //              list those that they find, in their order; its threads have columns of the rows.
 //   scan, pool a thread does an item.

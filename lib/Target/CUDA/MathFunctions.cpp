@@ -4,6 +4,7 @@
 #include "dtc/Kernels/MathApproximation.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -345,7 +346,37 @@ static Value inDoubles(Doubles &d, Operation *op, Value x, Value y) {
       .Default([](Operation *) { return Value(); });
 }
 
+/// exp(x) = 2^n 2^r with n near to x / log(2), by the GPU's own 2^r. It is what CUDA's expf does. n
+/// is bounded so that 2^n is a normal number. What lies beyond is left to r, and so is NaN.
+Value exponential(OpBuilder &builder, Location loc, Value x) {
+  Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
+  auto number = [&](float value) {
+    return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
+  };
+  constexpr float kLogarithm = 1.44269502f, kRest = 1.92596303e-8f; // of e, to the base of 2
+  // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits, here with 2^n's bias.
+  constexpr float kShifter = 12582912.0f + 127;
+  constexpr int32_t kMantissaBits = 23;
+  Value bounded = arith::MaxNumFOp::create(builder, loc, x, number(-87));
+  bounded = arith::MinNumFOp::create(builder, loc, bounded, number(88));
+  Value shifted = math::FmaOp::create(builder, loc, bounded, number(kLogarithm), number(kShifter));
+  Value minusN = arith::SubFOp::create(builder, loc, number(kShifter), shifted);
+  Value r = math::FmaOp::create(builder, loc, x, number(kLogarithm), minusN);
+  r = math::FmaOp::create(builder, loc, x, number(kRest), r);
+  Value power = LLVM::CallIntrinsicOp::create(builder, loc, f32,
+                                              builder.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
+                                              ValueRange{r})
+                    .getResult(0);
+  Value bits = arith::BitcastOp::create(builder, loc, i32, shifted);
+  Value by = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(kMantissaBits));
+  Value scale =
+      arith::BitcastOp::create(builder, loc, f32, arith::ShLIOp::create(builder, loc, bits, by));
+  return arith::MulFOp::create(builder, loc, power, scale);
+}
+
 Value approximate(OpBuilder &builder, Operation *op, ValueRange operands) {
+  if (isa<math::ExpOp>(op) && operands[0].getType().isF32())
+    return exponential(builder, op->getLoc(), operands[0]);
   if (Value value = kernels::approximate(builder, op, operands))
     return value;
   Location loc = op->getLoc();

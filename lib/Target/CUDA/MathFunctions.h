@@ -8,6 +8,9 @@ namespace dtc::cuda {
 /// Whether the op has a form on a GPU: all of arithmetic, of `math` what is said below.
 bool isComputable(mlir::Operation *op);
 
+/// exp(x) in f32.
+mlir::Value exponential(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x);
+
 /// `op` on the scalar `operands`; null where it stays an op that the GPU has itself. The
 /// functions that networks are made of are, in f32, those of Kernels (MathApproximation.h);
 /// others and those of f64 are computed in f64.

@@ -140,12 +140,15 @@ void ThreadEmitter::withItem(Value item, llvm::function_ref<void(AffineExpr)> bo
 // What the evaluator asks for.
 
 Value ThreadEmitter::kept(Operation *op, const Index &index) {
-  Value result = columnResults.lookup(op);
-  if (!result)
+  auto results = columnResults.find(op);
+  if (results == columnResults.end())
     return {};
-  if (math.linearize(index, shapeOf(op->getResult(0))) != writtenElement)
-    evaluator.fail(op, "sums over rows can only be followed by elementwise ops in a kernel");
-  return result;
+  AffineExpr element = math.linearize(index, shapeOf(op->getResult(0)));
+  const auto *column = llvm::find(writtenColumns, element);
+  if (element == writtenElement && column != writtenColumns.end())
+    return results->second[column - writtenColumns.begin()];
+  evaluator.fail(op, "sums over rows can only be followed by elementwise ops in a kernel");
+  return results->second.front();
 }
 
 /// By one thread: of few elements, or of none that its row or column has.

@@ -79,17 +79,26 @@ private:
   void emitRows();
   void emitRow(mlir::AffineExpr row);
   void emitRowReductions(mlir::AffineExpr row, llvm::ArrayRef<graph::ReduceOp> group);
+  /// Whether a maximum, then a sum of exponentials of what is below it, can be one pass.
+  bool sumsExponentials(llvm::ArrayRef<graph::ReduceOp> maxima,
+                        llvm::ArrayRef<graph::ReduceOp> sums) const;
+  void emitRowExponentials(mlir::AffineExpr row, graph::ReduceOp maximum, graph::ReduceOp sum);
   mlir::Value rowTerm(graph::ReduceOp op, const Index &index, mlir::AffineExpr column,
                       mlir::Value valid);
   void emitRowResults(mlir::AffineExpr row);
   void emitRowScalars(mlir::AffineExpr row, llvm::ArrayRef<unsigned> results);
   void emitColumns();
-  /// What a warp finds of the columns: the accumulators of its rows.
-  Values columnSums(const ColumnShape &shape, mlir::AffineExpr number, mlir::Value slice);
+  /// What a thread finds of its unit of columns: accumulators of its rows, for each reduction those
+  /// of all columns.
+  Values columnSums(const ColumnShape &shape, mlir::AffineExpr unit, mlir::Value slice);
+  /// Adds up what rows have, all of which is read first.
+  Values addColumnRows(const ColumnShape &shape, mlir::AffineExpr unit,
+                       llvm::ArrayRef<mlir::AffineExpr> rows, mlir::Value valid,
+                       mlir::ValueRange sums);
   mlir::Value columnTerm(graph::ReduceOp op, const ColumnShape &shape, mlir::AffineExpr number,
                          mlir::AffineExpr row);
-  void keepSums(llvm::ArrayRef<mlir::Value> arrays, const Values &sums, mlir::Value slice);
-  mlir::Value addUpSlices(graph::ReduceOp op, mlir::Value array);
+  void keepSums(llvm::ArrayRef<mlir::Value> arrays, mlir::ValueRange sums, mlir::Value slice);
+  mlir::Value addUpSlices(graph::ReduceOp op, mlir::Value array, int64_t column);
   // Scatter kernels (ThreadScatter.cpp).
   void emitScatter();
   /// Rows of the table that are the block's.
@@ -97,17 +106,25 @@ private:
     mlir::AffineExpr first;
     int64_t count, width;
   };
-  /// The place of an index, whether it names a row of the block, and a bit for each lane's.
+  /// The place of an index, its row among the block's, whether it names one, and a bit for each
+  /// lane's.
   struct IndexMatch {
-    mlir::Value place, isOwn, ofWarp;
+    mlir::Value place, row, isOwn, ofWarp;
+  };
+  /// Memory of the block: places and rows of matches, and how many each warp has found.
+  struct MatchList {
+    mlir::Value places, rows, counts;
   };
   void initializeTable(TableRows rows);
   /// Of a piece of the indices, those that the thread looks at.
   llvm::SmallVector<IndexMatch> findMatches(graph::ScatterAddOp op, TableRows rows,
                                             mlir::AffineExpr first);
-  /// Lists the places that all threads have found, in their order; how many there are.
-  mlir::Value listMatches(llvm::ArrayRef<IndexMatch> matches, mlir::Value list, mlir::Value counts);
-  void addMatch(graph::ScatterAddOp op, TableRows rows, mlir::AffineExpr number);
+  /// Lists what all threads have found, in its order, behind the `listed` ones; how many there are.
+  mlir::Value listMatches(llvm::ArrayRef<IndexMatch> matches, const MatchList &list,
+                          mlir::Value listed);
+  void addMatches(graph::ScatterAddOp op, TableRows rows, const MatchList &list, mlir::Value total);
+  /// Adds some matches to their rows, all of which are read first.
+  void addTogether(graph::ScatterAddOp op, TableRows rows, llvm::ArrayRef<IndexMatch> matches);
   /// The thread's columns, some at a time.
   void forColumns(int64_t width, llvm::function_ref<void(llvm::ArrayRef<mlir::AffineExpr>)> body);
   void emitItems();
@@ -118,13 +135,16 @@ private:
     mlir::AffineExpr first;
     mlir::Value valid;
   };
+  Values rowTerms(graph::ReduceOp op, const Index &index, llvm::ArrayRef<ColumnUnit> units);
+  mlir::Value addUpTerms(graph::ReduceOp op, mlir::Value sum, mlir::ValueRange terms);
   int64_t unitOf(int64_t columns) const { return columns % plan.unit == 0 ? plan.unit : 1; }
   bool staysInRegisters(int64_t columns) const;
   /// The thread's units where they are few enough for straight code; each is made once.
   llvm::ArrayRef<ColumnUnit> unitsOf(int64_t columns);
-  /// Calls `body` for each unit of a row of so many columns that is the thread's.
-  Values forEachUnit(int64_t columns, mlir::ValueRange initial,
-                     llvm::function_ref<Values(ColumnUnit, mlir::ValueRange)> body);
+  /// Calls `body` for the units of a row of so many columns that are the thread's: one at a time
+  /// where they stay in registers, else some.
+  using UnitsBody = llvm::function_ref<Values(llvm::ArrayRef<ColumnUnit>, mlir::ValueRange)>;
+  Values forEachUnit(int64_t columns, mlir::ValueRange initial, UnitsBody body);
   /// What all lanes of a row have together, in every lane.
   Values acrossLanes(llvm::ArrayRef<graph::ReduceOp> ops, Values values);
   /// Lets no lane write before all have read.
@@ -200,9 +220,11 @@ private:
   mlir::Value lane;                                       ///< as i64
   std::map<int64_t, llvm::SmallVector<ColumnUnit>> units; ///< by columns
 
-  // Of the columns kernel being written: reductions, and what became of them.
+  // Of the columns kernel being written: reductions, and what became of them at the columns that
+  // are written.
   llvm::SmallVector<graph::ReduceOp> columnReductions;
-  llvm::DenseMap<mlir::Operation *, mlir::Value> columnResults;
+  llvm::DenseMap<mlir::Operation *, Values> columnResults;
+  llvm::SmallVector<mlir::AffineExpr> writtenColumns;
 
   int phase = 0;
   mlir::AffineExpr writtenElement; ///< that this thread writes now; null outside

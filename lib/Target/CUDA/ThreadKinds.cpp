@@ -13,8 +13,8 @@ using namespace kernels;
 using graph::ReduceOp;
 using graph::shapeOf;
 
-/// Rows of a columns kernel that are read before they are added up.
-static constexpr int64_t kRowsAtOnce = 8;
+/// Rows of a columns kernel that are read before they are added up, and elements of these.
+static constexpr int64_t kRowsAtOnce = 8, kColumnElementsAtOnce = 16;
 
 void ThreadEmitter::emitKind() {
   switch (plan.kind) {
@@ -75,34 +75,52 @@ Value ThreadEmitter::columnTerm(ReduceOp op, const ColumnShape &shape, AffineExp
 
 static Type accumulatorType(ReduceOp op) { return computeType(getElementTypeOrSelf(op.getType())); }
 
+ThreadEmitter::Values ThreadEmitter::addColumnRows(const ColumnShape &shape, AffineExpr unit,
+                                                   ArrayRef<AffineExpr> rows, Value valid,
+                                                   ValueRange sums) {
+  Values terms;
+  for (ReduceOp op : columnReductions)
+    for (AffineExpr row : rows)
+      for (int64_t i = 0; i < plan.unit; ++i) {
+        AffineExpr number = math.add(math.multiply(unit, plan.unit), i);
+        Value term = columnTerm(op, shape, number, row);
+        terms.push_back(valid ? evaluator.select(valid, term,
+                                                 evaluator.identityOf(op.getKind(), term.getType()))
+                              : term);
+      }
+  Values next(sums);
+  for (auto [at, term] : llvm::enumerate(terms)) {
+    const size_t op = at / (rows.size() * plan.unit);
+    Value &sum = next[op * plan.unit + at % plan.unit];
+    sum = evaluator.combine(columnReductions[op].getKind(), sum, term, /*reorder=*/false);
+  }
+  return next;
+}
+
 /// A warp's rows are `slice`, slice + warps, slice + 2 * warps...
-ThreadEmitter::Values ThreadEmitter::columnSums(const ColumnShape &shape, AffineExpr number,
+ThreadEmitter::Values ThreadEmitter::columnSums(const ColumnShape &shape, AffineExpr unit,
                                                 Value slice) {
   int64_t warps = plan.lanes, whole = shape.reduced / warps, rest = shape.reduced % warps;
   AffineExpr own = warps == 1 ? math.constant(0) : evaluator.variableFor(slice, {0, warps});
   Values sums;
   for (ReduceOp op : columnReductions)
-    sums.push_back(evaluator.identityOf(op.getKind(), accumulatorType(op)));
+    sums.append(plan.unit, evaluator.identityOf(op.getKind(), accumulatorType(op)));
   auto addRows = [&](int64_t first, int64_t count, int64_t atOnce) {
     if (count <= 0)
       return;
     sums = itemLoop({0, count}, sums, [&](AffineExpr step, ValueRange before) {
-      Values next(before);
-      for (auto [op, sum] : llvm::zip(columnReductions, next)) {
-        Values terms;
-        for (int64_t i = 0; i < atOnce; ++i) {
-          AffineExpr turn = math.add(math.multiply(step, atOnce), first + i);
-          terms.push_back(columnTerm(op, shape, number, math.add(math.multiply(turn, warps), own)));
-        }
-        for (Value term : terms)
-          sum = evaluator.combine(op.getKind(), sum, term, /*reorder=*/false);
+      SmallVector<AffineExpr> rows;
+      for (int64_t i = 0; i < atOnce; ++i) {
+        AffineExpr turn = math.add(math.multiply(step, atOnce), first + i);
+        rows.push_back(math.add(math.multiply(turn, warps), own));
       }
-      return next;
+      return addColumnRows(shape, unit, rows, {}, before);
     });
   };
-  int64_t together = whole / kRowsAtOnce;
-  addRows(0, together, kRowsAtOnce);
-  addRows(together * kRowsAtOnce, whole % kRowsAtOnce, 1);
+  const int64_t atOnce = std::min(kRowsAtOnce, kColumnElementsAtOnce / plan.unit);
+  int64_t together = whole / atOnce;
+  addRows(0, together, atOnce);
+  addRows(together * atOnce, whole % atOnce, 1);
   if (rest == 0)
     return sums;
   // The last rows are of some warps; the others read the last one of all, for nothing.
@@ -111,29 +129,30 @@ ThreadEmitter::Values ThreadEmitter::columnSums(const ColumnShape &shape, Affine
   evaluator.position();
   last = arith::MinSIOp::create(builder, loc, last, most);
   AffineExpr row = evaluator.variableFor(last, {0, shape.reduced});
-  for (auto [op, sum] : llvm::zip(columnReductions, sums)) {
-    Value term = columnTerm(op, shape, number, row);
-    term = evaluator.select(valid, term, evaluator.identityOf(op.getKind(), accumulatorType(op)));
-    sum = evaluator.combine(op.getKind(), sum, term, /*reorder=*/false);
-  }
-  return sums;
+  return addColumnRows(shape, unit, {row}, valid, sums);
 }
 
-void ThreadEmitter::keepSums(ArrayRef<Value> arrays, const Values &sums, Value slice) {
-  Value own = evaluator.lower(laneVariable), wide = evaluator.constantInt(kWarp);
+/// An array has the columns of each slice, one after the other.
+void ThreadEmitter::keepSums(ArrayRef<Value> arrays, ValueRange sums, Value slice) {
+  Value own = evaluator.lower(math.multiply(laneVariable, plan.unit)),
+        wide = evaluator.constantInt(kWarp * plan.unit);
   evaluator.position();
   Value place = arith::MulIOp::create(builder, loc, slice, wide);
   place = arith::AddIOp::create(builder, loc, place, own);
-  for (auto [array, sum] : llvm::zip(arrays, sums))
-    storeShared(array, place, sum);
+  for (auto [at, sum] : llvm::enumerate(sums)) {
+    Value column = evaluator.constantInt(at % plan.unit);
+    evaluator.position();
+    storeShared(arrays[at / plan.unit], arith::AddIOp::create(builder, loc, place, column), sum);
+  }
   evaluator.position();
   WarpOps{builder, loc}.meetInBlock();
 }
 
-Value ThreadEmitter::addUpSlices(ReduceOp op, Value array) {
+Value ThreadEmitter::addUpSlices(ReduceOp op, Value array, int64_t column) {
   Value sum;
   for (int64_t slice = 0; slice < plan.lanes; ++slice) {
-    Value place = evaluator.lower(math.add(laneVariable, slice * kWarp));
+    AffineExpr own = math.add(math.multiply(laneVariable, plan.unit), column);
+    Value place = evaluator.lower(math.add(own, slice * kWarp * plan.unit));
     Value term = loadShared(array, place, accumulatorType(op));
     sum = sum ? evaluator.combine(op.getKind(), sum, term, /*reorder=*/false) : term;
   }
@@ -145,25 +164,31 @@ void ThreadEmitter::emitColumns() {
     if (auto reduce = dyn_cast<ReduceOp>(op); reduce && !isSmall(reduce))
       columnReductions.push_back(reduce);
   Value own = threadModulo(kWarp), slice32 = threadOver(kWarp);
-  Value column = groupNumber(kWarp, own), most = evaluator.constantInt(plan.items - 1);
+  Value unit = groupNumber(kWarp, own), most = evaluator.constantInt(plan.items - 1);
   evaluator.position();
   Value slice = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), slice32);
   lane = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), own);
   laneVariable = evaluator.variableFor(lane, {0, kWarp});
-  Value safe = plan.isFull() ? column : arith::MinSIOp::create(builder, loc, column, most);
+  Value safe = plan.isFull() ? unit : arith::MinSIOp::create(builder, loc, unit, most);
   Values sums = columnSums(columnShape(columnReductions.front()),
                            evaluator.variableFor(safe, {0, plan.items}), slice);
   SmallVector<Value> arrays;
   if (plan.lanes > 1) {
     for (ReduceOp op : columnReductions)
-      arrays.push_back(sharedArray(accumulatorType(op), plan.lanes * kWarp));
+      arrays.push_back(sharedArray(accumulatorType(op), plan.lanes * kWarp * plan.unit));
     keepSums(arrays, sums, slice);
   }
   auto write = [&] {
     phase = 1;
     for (auto [i, op] : llvm::enumerate(columnReductions))
-      columnResults[op] = arrays.empty() ? sums[i] : addUpSlices(op, arrays[i]);
-    withItem(column, [&](AffineExpr number) { writeResults(allResults(info), {number}); });
+      for (int64_t column = 0; column < plan.unit; ++column)
+        columnResults[op].push_back(arrays.empty() ? sums[i * plan.unit + column]
+                                                   : addUpSlices(op, arrays[i], column));
+    withItem(unit, [&](AffineExpr number) {
+      for (int64_t column = 0; column < plan.unit; ++column)
+        writtenColumns.push_back(math.add(math.multiply(number, plan.unit), column));
+      writeResults(allResults(info), writtenColumns);
+    });
   };
   if (plan.lanes == 1)
     return write();

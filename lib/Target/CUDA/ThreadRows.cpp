@@ -1,6 +1,9 @@
 // What a thread does in rows kernels: reductions across the lanes of a row, then its results.
+#include "MathFunctions.h"
 #include "ThreadEmitter.h"
 #include "WarpOps.h"
+
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 
@@ -10,6 +13,9 @@ using namespace kernels;
 
 using graph::ReduceOp;
 using graph::shapeOf;
+
+/// Elements of a row that a thread reads before it does anything else with them.
+static constexpr int64_t kElementsAtOnce = 16;
 
 bool ThreadEmitter::staysInRegisters(int64_t columns) const {
   int64_t unit = unitOf(columns);
@@ -37,20 +43,32 @@ ArrayRef<ThreadEmitter::ColumnUnit> ThreadEmitter::unitsOf(int64_t columns) {
   return own;
 }
 
-ThreadEmitter::Values
-ThreadEmitter::forEachUnit(int64_t columns, ValueRange initial,
-                           llvm::function_ref<Values(ColumnUnit, ValueRange)> body) {
+ThreadEmitter::Values ThreadEmitter::forEachUnit(int64_t columns, ValueRange initial,
+                                                 UnitsBody body) {
   Values current(initial);
   if (staysInRegisters(columns)) {
     for (const ColumnUnit &unit : unitsOf(columns))
       current = body(unit, current);
     return current;
   }
-  int64_t unit = unitOf(columns), count = columns / unit;
-  return loop(lane, evaluator.constantInt(count), plan.lanes, {0, count}, current,
-              [&](AffineExpr number, ValueRange values) {
-                return body({math.multiply(number, unit), {}}, values);
-              });
+  const int64_t unit = unitOf(columns), count = columns / unit;
+  const int64_t atOnce = std::max<int64_t>(kElementsAtOnce / unit, 1), step = atOnce * plan.lanes;
+  const int64_t whole = count / step * step;
+  if (whole > 0)
+    current =
+        loop(lane, evaluator.constantInt(whole), step, {0, whole - step + plan.lanes}, current,
+             [&](AffineExpr number, ValueRange values) {
+               SmallVector<ColumnUnit> together;
+               for (int64_t i = 0; i < atOnce; ++i)
+                 together.push_back({math.multiply(math.add(number, i * plan.lanes), unit), {}});
+               return body(together, values);
+             });
+  if (whole < count)
+    current = loop(evaluator.lower(math.add(laneVariable, whole)), evaluator.constantInt(count),
+                   plan.lanes, {whole, count}, current, [&](AffineExpr number, ValueRange values) {
+                     return body(ColumnUnit{math.multiply(number, unit), {}}, values);
+                   });
+  return current;
 }
 
 void ThreadEmitter::emitRows() {
@@ -70,8 +88,12 @@ void ThreadEmitter::emitRows() {
 
 void ThreadEmitter::emitRow(AffineExpr row) {
   rowVariable = row;
-  for (const std::vector<ReduceOp> &group : reductionGroups(info, plan.items))
-    emitRowReductions(row, group);
+  const auto groups = reductionGroups(info, plan.items);
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (i + 1 < groups.size() && sumsExponentials(groups[i], groups[i + 1]))
+      emitRowExponentials(row, groups[i].front(), groups[i + 1].front()), ++i;
+    else
+      emitRowReductions(row, groups[i]);
   meetBeforeWriting();
   emitRowResults(row);
 }
@@ -81,6 +103,22 @@ Value ThreadEmitter::rowTerm(ReduceOp op, const Index &index, AffineExpr column,
   if (!valid)
     return term;
   return evaluator.select(valid, term, evaluator.identityOf(op.getKind(), term.getType()));
+}
+
+ThreadEmitter::Values ThreadEmitter::rowTerms(ReduceOp op, const Index &index,
+                                              ArrayRef<ColumnUnit> units) {
+  const int64_t columns = elementsOf(op.getInput()) / plan.items;
+  Values terms;
+  for (const ColumnUnit &unit : units)
+    for (int64_t i = 0; i < unitOf(columns); ++i)
+      terms.push_back(rowTerm(op, index, math.add(unit.first, i), unit.valid));
+  return terms;
+}
+
+Value ThreadEmitter::addUpTerms(ReduceOp op, Value sum, ValueRange terms) {
+  for (Value term : terms)
+    sum = evaluator.combine(op.getKind(), sum, term, /*reorder=*/false);
+  return sum;
 }
 
 void ThreadEmitter::emitRowReductions(AffineExpr row, ArrayRef<ReduceOp> group) {
@@ -93,23 +131,93 @@ void ThreadEmitter::emitRowReductions(AffineExpr row, ArrayRef<ReduceOp> group) 
         evaluator.identityOf(op.getKind(), computeType(getElementTypeOrSelf(op.getType()))));
     indices.push_back(math.delinearize(row, shapeOf(op.getResult())));
   }
-  auto addUnit = [&](ColumnUnit unit, ValueRange before) {
+  auto addUnits = [&](ArrayRef<ColumnUnit> units, ValueRange before) {
     Values next(before);
-    for (auto [op, index, sum] : llvm::zip(group, indices, next)) {
-      ReduceOp reduce = op;
-      Values terms;
-      for (int64_t i = 0; i < unitOf(columns); ++i)
-        terms.push_back(rowTerm(reduce, index, math.add(unit.first, i), unit.valid));
-      for (Value term : terms)
-        sum = evaluator.combine(reduce.getKind(), sum, term, /*reorder=*/false);
-    }
+    for (auto [op, index, sum] : llvm::zip(group, indices, next))
+      sum = addUpTerms(op, sum, rowTerms(op, index, units));
     return next;
   };
-  Values results = acrossLanes(group, forEachUnit(columns, initial, addUnit));
+  Values results = acrossLanes(group, forEachUnit(columns, initial, addUnits));
   for (auto [op, index, value] : llvm::zip(group, indices, results)) {
     ReduceOp reduce = op;
     evaluator.remember(reduce.getResult(), index, value);
   }
+}
+
+// Maxima and sums of exponentials in one pass.
+
+/// What is subtracted in exp(x - y), where that is what is summed and y is the maximum, but 0 where
+/// that is -infinity. Null where it is anything else.
+static Value subtractedFromTerms(ReduceOp maximum, ReduceOp sum) {
+  auto exponential = sum.getInput().getDefiningOp<math::ExpOp>();
+  auto difference = exponential ? exponential.getOperand().getDefiningOp<arith::SubFOp>() : nullptr;
+  auto spread = difference ? difference.getRhs().getDefiningOp<graph::BroadcastOp>() : nullptr;
+  auto choice = spread ? spread.getInput().getDefiningOp<arith::SelectOp>() : nullptr;
+  auto isEmpty = choice ? choice.getCondition().getDefiningOp<arith::CmpFOp>() : nullptr;
+  Value most = maximum.getResult();
+  const bool isBounded = isEmpty && isEmpty.getPredicate() == arith::CmpFPredicate::OEQ &&
+                         isEmpty.getLhs() == most && choice.getFalseValue() == most;
+  if (!isBounded || !getElementTypeOrSelf(most).isF32())
+    return {};
+  SmallVector<Value> independent{difference.getLhs()};
+  for (size_t i = 0; i < independent.size(); ++i) {
+    if (independent[i] == most)
+      return {};
+    if (Operation *op = independent[i].getDefiningOp())
+      llvm::append_range(independent, op->getOperands());
+  }
+  return choice.getResult();
+}
+
+bool ThreadEmitter::sumsExponentials(ArrayRef<ReduceOp> maxima, ArrayRef<ReduceOp> sums) const {
+  ReduceOp maximum = maxima.front(), sum = sums.front();
+  return maxima.size() == 1 && sums.size() == 1 && plan.items > 1 && plan.lanes > 1 &&
+         maximum.getKind() == graph::ReduceKind::Max && sum.getKind() == graph::ReduceKind::Sum &&
+         shapeOf(maximum.getInput()) == shapeOf(sum.getInput()) &&
+         maximum.getDims() == sum.getDims() &&
+         !staysInRegisters(elementsOf(maximum.getInput()) / plan.items) &&
+         subtractedFromTerms(maximum, sum);
+}
+
+/// Of a row that is read again by each pass. A thread keeps the maximum so far and the sum of what
+/// is below it; where the maximum grows, the sum shrinks by as much.
+void ThreadEmitter::emitRowExponentials(AffineExpr row, ReduceOp maximum, ReduceOp sum) {
+  phase = 0;
+  Value subtracted = subtractedFromTerms(maximum, sum), number = evaluator.lower(row);
+  auto indexOf = [&](Value value, AffineExpr at) { return math.delinearize(at, shapeOf(value)); };
+  auto shrink = [&](Value total, Value before, Value after) {
+    Value zero = evaluator.identityOf(graph::ReduceKind::Sum, total.getType());
+    evaluator.position();
+    Value difference = arith::SubFOp::create(builder, loc, before, after);
+    difference = arith::MinimumFOp::create(builder, loc, difference, zero);
+    return arith::MulFOp::create(builder, loc, total, exponential(builder, loc, difference));
+  };
+  // Under another name of the row nothing is taken for the row's own that is so only by now.
+  auto subtractedOf = [&](Value most) {
+    AffineExpr here = evaluator.variableFor(number, {0, plan.items});
+    evaluator.remember(maximum.getResult(), indexOf(maximum.getResult(), here), most);
+    return evaluator.emit(subtracted, indexOf(subtracted, here));
+  };
+  auto addUnits = [&](ArrayRef<ColumnUnit> units, ValueRange before) {
+    AffineExpr here = rowVariable = evaluator.variableFor(number, {0, plan.items});
+    const Index index = indexOf(maximum.getResult(), here);
+    Value most = addUpTerms(maximum, before[0], rowTerms(maximum, index, units));
+    evaluator.remember(maximum.getResult(), index, most);
+    Value total = shrink(before[1], subtractedOf(before[0]),
+                         evaluator.emit(subtracted, indexOf(subtracted, here)));
+    total = addUpTerms(sum, total, rowTerms(sum, indexOf(sum.getResult(), here), units));
+    rowVariable = row;
+    return Values{most, total};
+  };
+  Type scalar = computeType(getElementTypeOrSelf(maximum.getType()));
+  Values initial{evaluator.identityOf(maximum.getKind(), scalar),
+                 evaluator.identityOf(sum.getKind(), scalar)};
+  Values found = forEachUnit(elementsOf(maximum.getInput()) / plan.items, initial, addUnits);
+  Value most = acrossLanes(maximum, {found[0]})[0];
+  evaluator.remember(maximum.getResult(), indexOf(maximum.getResult(), row), most);
+  Value total = shrink(found[1], subtractedOf(found[0]),
+                       evaluator.emit(subtracted, indexOf(subtracted, row)));
+  evaluator.remember(sum.getResult(), indexOf(sum.getResult(), row), acrossLanes(sum, {total})[0]);
 }
 
 /// Within a warp by exchanges in pairs, which leave the same sum in every lane. Among warps it goes
@@ -184,14 +292,14 @@ void ThreadEmitter::emitRowResults(AffineExpr row) {
       emitRowScalars(row, group.results);
       continue;
     }
-    forEachUnit(group.columns, {}, [&](ColumnUnit unit, ValueRange) {
+    forEachUnit(group.columns, {}, [&](ArrayRef<ColumnUnit> units, ValueRange) {
       SmallVector<AffineExpr> numbers;
-      AffineExpr first = math.add(math.multiply(row, group.columns), unit.first);
-      for (int64_t i = 0; i < unitOf(group.columns); ++i)
-        numbers.push_back(math.add(first, i));
+      for (const ColumnUnit &unit : units)
+        for (int64_t i = 0; i < unitOf(group.columns); ++i)
+          numbers.push_back(math.add(math.add(math.multiply(row, group.columns), unit.first), i));
       auto write = [&] { writeResults(group.results, numbers); };
-      if (unit.valid)
-        when(unit.valid, write);
+      if (units.front().valid) // of a row that stays in registers, one at a time
+        when(units.front().valid, write);
       else
         write();
       return Values();

@@ -2,11 +2,13 @@
 //
 //     rows := what is added to, or zeros
 //     for each piece of the indices
-//       list := places of those that name a row of the block     all warps, each a part of the
-//       piece for each place of the list: row[index] += update[place]  all threads, each its
-//       columns
+//       list += places of those that name a row of the block           all warps, each its part
+//       where the list is nearly full, or this is the last piece
+//         for each place of the list: row[index] += update[place]      all threads, each its
+//         columns
 //
-// The list has the indices' order, so that sums have one order, whatever the threads do.
+// The list has the indices' order, so that sums have one order, whatever the threads do. Several
+// places are added at once, so that a row that most indices name doesn't wait for each of them.
 #include "ThreadEmitter.h"
 #include "WarpOps.h"
 
@@ -21,8 +23,10 @@ using namespace kernels;
 using graph::ReduceKind;
 using graph::shapeOf;
 
-/// Columns that are read before they are written.
-static constexpr int64_t kColumnsAtOnce = 4;
+/// Neighbouring columns of a thread, and matches that are read before they are added up.
+static constexpr int64_t kColumnsAtOnce = 4, kMatchesAtOnce = 8;
+/// Pieces of indices whose matches a list has room for.
+static constexpr int64_t kListedPieces = 2;
 /// Indices that a thread reads before it looks at them.
 static constexpr int64_t kIndicesAtOnce = 4;
 
@@ -31,23 +35,15 @@ Value ThreadEmitter::integer(int64_t value) {
 }
 
 void ThreadEmitter::forColumns(int64_t width, llvm::function_ref<void(ArrayRef<AffineExpr>)> body) {
-  const int64_t threads = plan.threads, step = threads * kColumnsAtOnce;
-  const int64_t whole = width / step * step;
-  if (whole > 0)
-    loop(lane, evaluator.constantInt(whole), step, {0, whole - step + threads}, {},
-         [&](AffineExpr first, ValueRange) {
-           SmallVector<AffineExpr> columns;
-           for (int64_t i = 0; i < kColumnsAtOnce; ++i)
-             columns.push_back(math.add(first, i * threads));
-           body(columns);
-           return Values();
-         });
-  if (whole < width)
-    loop(evaluator.lower(math.add(laneVariable, whole)), evaluator.constantInt(width), threads,
-         {whole, width}, {}, [&](AffineExpr column, ValueRange) {
-           body({column});
-           return Values();
-         });
+  const int64_t unit = width % kColumnsAtOnce == 0 ? kColumnsAtOnce : 1, units = width / unit;
+  loop(lane, evaluator.constantInt(units), plan.threads, {0, units}, {},
+       [&](AffineExpr number, ValueRange) {
+         SmallVector<AffineExpr> columns;
+         for (int64_t i = 0; i < unit; ++i)
+           columns.push_back(math.add(math.multiply(number, unit), i));
+         body(columns);
+         return Values();
+       });
 }
 
 void ThreadEmitter::initializeTable(TableRows rows) {
@@ -110,8 +106,8 @@ ThreadEmitter::findMatches(graph::ScatterAddOp op, TableRows rows, AffineExpr fi
   for (auto [match, index] : llvm::zip(matches, named)) {
     Value exists = isBelow(match.place, count);
     evaluator.position();
-    Value row = arith::SubIOp::create(builder, loc, index.first, own);
-    Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, row, end);
+    match.row = arith::SubIOp::create(builder, loc, index.first, own);
+    Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, match.row, end);
     isOwn = arith::AndIOp::create(builder, loc, isOwn, index.second);
     match.isOwn = arith::AndIOp::create(builder, loc, isOwn, exists);
     match.ofWarp = WarpOps{builder, loc}.ballot(match.isOwn);
@@ -119,7 +115,8 @@ ThreadEmitter::findMatches(graph::ScatterAddOp op, TableRows rows, AffineExpr fi
   return matches;
 }
 
-Value ThreadEmitter::listMatches(ArrayRef<IndexMatch> matches, Value list, Value counts) {
+Value ThreadEmitter::listMatches(ArrayRef<IndexMatch> matches, const MatchList &list,
+                                 Value listed) {
   Type i32 = builder.getI32Type();
   Value none = integer(0), one = integer(1), found = none;
   Value warp = threadOver(kWarp), inWarp = threadModulo(kWarp);
@@ -130,14 +127,15 @@ Value ThreadEmitter::listMatches(ArrayRef<IndexMatch> matches, Value list, Value
   }
   evaluator.position();
   Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, inWarp, none);
-  when(isFirst, [&] { storeShared(counts, warp, found); });
+  when(isFirst, [&] { storeShared(list.counts, warp, found); });
   evaluator.position();
   WarpOps{builder, loc}.meetInBlock();
 
   // Behind what warps before this one have found, and lanes before this one.
-  Value total = none, before = none;
+  evaluator.position();
+  Value total = arith::TruncIOp::create(builder, loc, i32, listed), before = total;
   for (int64_t i = 0; i < plan.threads / kWarp; ++i) {
-    Value number = integer(i), ofWarp = loadShared(counts, number, i32);
+    Value number = integer(i), ofWarp = loadShared(list.counts, number, i32);
     evaluator.position();
     Value isBefore = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, warp, number);
     total = arith::AddIOp::create(builder, loc, total, ofWarp);
@@ -153,40 +151,90 @@ Value ThreadEmitter::listMatches(ArrayRef<IndexMatch> matches, Value list, Value
     ahead = math::CtPopOp::create(builder, loc, ahead);
     ahead = arith::AddIOp::create(builder, loc, before, ahead);
     Value place = arith::TruncIOp::create(builder, loc, i32, match.place);
+    Value row = arith::TruncIOp::create(builder, loc, i32, match.row);
     Value bits = math::CtPopOp::create(builder, loc, match.ofWarp);
     before = arith::AddIOp::create(builder, loc, before, bits);
-    when(match.isOwn, [&] { storeShared(list, ahead, place); });
+    when(match.isOwn, [&] {
+      storeShared(list.places, ahead, place);
+      storeShared(list.rows, ahead, row);
+    });
   }
   evaluator.position();
   WarpOps{builder, loc}.meetInBlock();
   return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), total);
 }
 
-void ThreadEmitter::addMatch(graph::ScatterAddOp op, TableRows rows, AffineExpr number) {
+void ThreadEmitter::addTogether(graph::ScatterAddOp op, TableRows rows,
+                                ArrayRef<IndexMatch> matches) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult()), indexShape = shapeOf(op.getIndices());
-  const int64_t axis = op.getAxis(), size = shape[axis];
-  Index place = math.delinearize(number, indexShape);
-  AffineExpr row = rows.first;
-  if (rows.count > 1) // of a table whose rows are named by the first dimension
-    row = evaluator.checkedIndex(op.getIndices(), place, size).first;
-  Index leading = math.delinearize(math.floorDivide(row, size), shape.take_front(axis));
-  leading.append(place);
+  const int64_t axis = op.getAxis(), size = shape[axis], count = IndexMath::numElements(indexShape);
+  Type element = getElementTypeOrSelf(info.results[0]);
+  SmallVector<AffineExpr> targets;
+  SmallVector<Index> sources;
+  for (const IndexMatch &match : matches) {
+    targets.push_back(math.add(rows.first, evaluator.variableFor(match.row, {0, rows.count})));
+    AffineExpr row = rows.count > 1 ? math.constant(0) : rows.first;
+    sources.push_back(math.delinearize(math.floorDivide(row, size), shape.take_front(axis)));
+    sources.back().append(
+        math.delinearize(evaluator.variableFor(match.place, {0, count}), indexShape));
+  }
   forColumns(rows.width, [&](ArrayRef<AffineExpr> columns) {
-    Type element = getElementTypeOrSelf(info.results[0]);
-    SmallVector<std::pair<AffineExpr, Value>> sums;
-    for (AffineExpr column : columns) {
-      Index source = leading;
-      source.append(math.delinearize(column, shape.drop_front(axis + 1)));
-      Value update = evaluator.emit(op.getUpdates(), source);
-      AffineExpr to = math.add(math.multiply(row, rows.width), column);
-      Value from = address(arguments[info.body.getNumArguments()], to, element);
-      evaluator.position();
-      Value old = LLVM::LoadOp::create(builder, loc, element, from, storageBytes(element));
-      sums.emplace_back(to, evaluator.combine(ReduceKind::Sum, old, update, /*reorder=*/false));
-    }
-    for (auto [to, sum] : sums)
-      storeAt(0, to, sum);
+    SmallVector<Values> sums(matches.size()), updates(matches.size());
+    SmallVector<SmallVector<AffineExpr>> places(matches.size());
+    for (size_t i = 0; i < matches.size(); ++i)
+      for (AffineExpr column : columns) {
+        Index source = sources[i];
+        source.append(math.delinearize(column, shape.drop_front(axis + 1)));
+        updates[i].push_back(evaluator.emit(op.getUpdates(), source));
+        places[i].push_back(math.add(math.multiply(targets[i], rows.width), column));
+        Value from = address(arguments[info.body.getNumArguments()], places[i].back(), element);
+        evaluator.position();
+        sums[i].push_back(LLVM::LoadOp::create(builder, loc, element, from, storageBytes(element)));
+      }
+    Value zero = evaluator.constantOf(element, 0);
+    for (size_t i = 0; i < matches.size(); ++i)
+      for (size_t column = 0; column < columns.size(); ++column) {
+        // What a row has been given by the matches before this one isn't in memory yet.
+        Value &sum = sums[i][column];
+        for (size_t before = 0; before < i; ++before) {
+          evaluator.position();
+          Value isSame = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq,
+                                               matches[before].row, matches[i].row);
+          sum = evaluator.select(isSame, sums[before][column], sum);
+        }
+        Value update = evaluator.select(matches[i].isOwn, updates[i][column], zero);
+        sum = evaluator.combine(ReduceKind::Sum, sum, update, /*reorder=*/false);
+      }
+    for (auto [to, own] : llvm::zip(places, sums))
+      for (auto [place, sum] : llvm::zip(to, own))
+        storeAt(0, place, sum);
   });
+}
+
+/// Behind the last match that one stands for the others, with nothing to add.
+void ThreadEmitter::addMatches(graph::ScatterAddOp op, TableRows rows, const MatchList &list,
+                               Value total) {
+  const int64_t room = kListedPieces * plan.threads * kIndicesAtOnce;
+  Type i32 = builder.getI32Type(), i64 = builder.getI64Type();
+  Value one = evaluator.constantInt(1);
+  evaluator.position();
+  Value last = arith::SubIOp::create(builder, loc, total, one);
+  loop(evaluator.constantInt(0), total, kMatchesAtOnce, {0, room}, {},
+       [&](AffineExpr first, ValueRange) {
+         SmallVector<IndexMatch> matches(kMatchesAtOnce);
+         for (auto [i, match] : llvm::enumerate(matches)) {
+           Value turn = evaluator.lower(math.add(first, i));
+           evaluator.position();
+           match.isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, turn, last);
+           turn = arith::MinSIOp::create(builder, loc, turn, last);
+           Value place = loadShared(list.places, turn, i32), row = loadShared(list.rows, turn, i32);
+           evaluator.position();
+           match.place = arith::ExtUIOp::create(builder, loc, i64, place);
+           match.row = arith::ExtUIOp::create(builder, loc, i64, row);
+         }
+         addTogether(op, rows, matches);
+         return Values();
+       });
 }
 
 void ThreadEmitter::emitScatter() {
@@ -200,26 +248,27 @@ void ThreadEmitter::emitScatter() {
   evaluator.position();
   lane = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), thread);
   laneVariable = evaluator.variableFor(lane, {0, plan.threads});
-  const int64_t piece = plan.threads * kIndicesAtOnce;
-  Value list = sharedArray(i32, piece), counts = sharedArray(i32, plan.threads / kWarp);
+  const int64_t piece = plan.threads * kIndicesAtOnce, room = kListedPieces * piece;
+  MatchList list{sharedArray(i32, room), sharedArray(i32, room),
+                 sharedArray(i32, plan.threads / kWarp)};
   withItem(groupNumber(1, Value()), [&](AffineExpr block) {
     TableRows rows{math.multiply(block, plan.lanes), plan.lanes, width};
     initializeTable(rows);
     phase = 2; // operands read from here on cannot share the result's buffer
-    loop(evaluator.constantInt(0), evaluator.constantInt(count), piece, {0, count}, {},
-         [&](AffineExpr first, ValueRange) {
-           Value total = listMatches(findMatches(op, rows, first), list, counts);
-           loop(evaluator.constantInt(0), total, 1, {0, piece}, {},
-                [&](AffineExpr turn, ValueRange) {
-                  Value place = loadShared(list, evaluator.lower(turn), i32);
-                  evaluator.position();
-                  place = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), place);
-                  addMatch(op, rows, evaluator.variableFor(place, {0, count}));
-                  return Values();
-                });
+    Value none = evaluator.constantInt(0);
+    loop(none, evaluator.constantInt(count), piece, {0, count}, none,
+         [&](AffineExpr first, ValueRange listed) {
+           Value total = listMatches(findMatches(op, rows, first), list, listed[0]);
+           Value most = evaluator.constantInt(room - piece),
+                 lastPiece = evaluator.constantInt(count - piece), start = evaluator.lower(first);
            evaluator.position();
-           WarpOps{builder, loc}.meetInBlock(); // before the list is written again
-           return Values();
+           Value isFull =
+               arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, total, most);
+           Value isLast =
+               arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, start, lastPiece);
+           Value isDue = arith::OrIOp::create(builder, loc, isFull, isLast);
+           when(isDue, [&] { addMatches(op, rows, list, total); });
+           return Values{evaluator.select(isDue, none, total)};
          });
   });
 }

@@ -157,7 +157,7 @@ Accesses runLaunch(const Launch &launch, const DeviceMemory &memory) {
   Accesses accesses = block.recorder().take();
   if (Traffic::isCounted())
     block.recorder().traffic().write(launch.program->name, launch.blocks.count(),
-                                     launch.threads.count(), accesses);
+                                     launch.threads.count(), block.executed, accesses);
   return accesses;
 }
 

@@ -24,7 +24,7 @@ bool Traffic::isCounted() {
   return result;
 }
 
-void Traffic::write(const std::string &kernel, uint64_t blocks, uint64_t threads,
+void Traffic::write(const std::string &kernel, uint64_t blocks, uint64_t threads, uint64_t executed,
                     const Accesses &accesses) const {
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
@@ -34,13 +34,14 @@ void Traffic::write(const std::string &kernel, uint64_t blocks, uint64_t threads
                  settings().trafficFile.c_str());
     std::exit(2);
   }
-  std::fprintf(file,
-               "{\"kernel\": \"%s\", \"blocks\": %llu, \"threads\": %llu, \"read\": %llu, "
-               "\"written\": %llu, \"least_read\": %llu, \"least_written\": %llu}\n",
-               kernel.c_str(), static_cast<unsigned long long>(blocks),
-               static_cast<unsigned long long>(threads), static_cast<unsigned long long>(moved[0]),
-               static_cast<unsigned long long>(moved[1]), bytesOf(accesses.reads),
-               bytesOf(accesses.writes));
+  std::fprintf(
+      file,
+      "{\"kernel\": \"%s\", \"blocks\": %llu, \"threads\": %llu, \"read\": %llu, "
+      "\"written\": %llu, \"least_read\": %llu, \"least_written\": %llu, \"instructions\": %llu}\n",
+      kernel.c_str(), static_cast<unsigned long long>(blocks),
+      static_cast<unsigned long long>(threads), static_cast<unsigned long long>(moved[0]),
+      static_cast<unsigned long long>(moved[1]), bytesOf(accesses.reads), bytesOf(accesses.writes),
+      static_cast<unsigned long long>(executed));
   std::fclose(file);
 }
 

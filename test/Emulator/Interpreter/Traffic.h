@@ -28,8 +28,9 @@ public:
          ++sector)
       moved[kind] += sectors[kind].insert(sector).second ? kSectorBytes : 0;
   }
-  /// Adds a line of JSON to the file: what was moved, and how many bytes `accesses` are.
-  void write(const std::string &kernel, uint64_t blocks, uint64_t threads,
+  /// Adds a line of JSON to the file: what was moved, how many bytes `accesses` are, and how many
+  /// instructions threads have executed.
+  void write(const std::string &kernel, uint64_t blocks, uint64_t threads, uint64_t executed,
              const Accesses &accesses) const;
 
 private:
