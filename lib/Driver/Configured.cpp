@@ -5,6 +5,8 @@
 namespace dtc::driver {
 
 plan::Error atConfigured(const Options &options, plan::Error error) {
+  if (error.category != plan::ErrorCategory::Usage)
+    return error;
   static const RE2 kFlag("(--[a-z][a-z0-9-]*)");
   re2::StringPiece rest = error.message;
   for (std::string name; RE2::FindAndConsume(&rest, kFlag, &name);)

@@ -5,8 +5,8 @@
 
 namespace dtc::driver {
 
-/// An error that names a flag of --config, with the place of that flag. It is then an input that is
-/// refused, not wrong usage.
+/// Wrong usage of a flag of --config, with the place of that flag: an input that is refused. Which
+/// flag is meant is read from the message, as CLI11's errors have nothing else.
 plan::Error atConfigured(const Options &options, plan::Error error);
 
 } // namespace dtc::driver

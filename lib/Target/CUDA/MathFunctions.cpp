@@ -348,7 +348,7 @@ static Value inDoubles(Doubles &d, Operation *op, Value x, Value y) {
 
 /// exp(x) = 2^n 2^r with n near to x / log(2), by the GPU's own 2^r. It is what CUDA's expf does. n
 /// is bounded so that 2^n is a normal number. What lies beyond is left to r, and so is NaN.
-Value exponential(OpBuilder &builder, Location loc, Value x) {
+Value shortExponential(OpBuilder &builder, Location loc, Value x) {
   Type f32 = builder.getF32Type(), i32 = builder.getI32Type();
   auto number = [&](float value) {
     return arith::ConstantOp::create(builder, loc, builder.getF32FloatAttr(value));
@@ -375,8 +375,6 @@ Value exponential(OpBuilder &builder, Location loc, Value x) {
 }
 
 Value approximate(OpBuilder &builder, Operation *op, ValueRange operands) {
-  if (isa<math::ExpOp>(op) && operands[0].getType().isF32())
-    return exponential(builder, op->getLoc(), operands[0]);
   if (Value value = kernels::approximate(builder, op, operands))
     return value;
   Location loc = op->getLoc();

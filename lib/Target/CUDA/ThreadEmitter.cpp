@@ -168,6 +168,8 @@ Value ThreadEmitter::reduce(graph::ReduceOp op, const Index &index) {
 Value ThreadEmitter::approximate(Operation *op, ValueRange operands) {
   if (!isComputable(op))
     evaluator.fail(op, "cannot be computed on a GPU yet: " + op->getName().getStringRef());
+  if (plan.kind == KernelKind::Rows && isa<math::ExpOp>(op) && operands[0].getType().isF32())
+    return shortExponential(builder, op->getLoc(), operands[0]);
   return cuda::approximate(builder, op, operands);
 }
 

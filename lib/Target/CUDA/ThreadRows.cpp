@@ -190,7 +190,7 @@ void ThreadEmitter::emitRowExponentials(AffineExpr row, ReduceOp maximum, Reduce
     evaluator.position();
     Value difference = arith::SubFOp::create(builder, loc, before, after);
     difference = arith::MinimumFOp::create(builder, loc, difference, zero);
-    return arith::MulFOp::create(builder, loc, total, exponential(builder, loc, difference));
+    return arith::MulFOp::create(builder, loc, total, shortExponential(builder, loc, difference));
   };
   // Under another name of the row nothing is taken for the row's own that is so only by now.
   auto subtractedOf = [&](Value most) {

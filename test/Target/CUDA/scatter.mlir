@@ -24,3 +24,9 @@ func.func @large_table(%i: tensor<5000xi64>, %u: tensor<5000x1100xf32>, %t: tens
   %1 = arith.addf %t, %0 : tensor<1489x1100xf32>
   return %1 : tensor<1489x1100xf32>
 }
+
+// So many indices name a row that the list of them is filled more than once.
+func.func @few_rows(%i: tensor<9001xi64>, %u: tensor<9001x72xf32>) -> tensor<3x72xf32> {
+  %0 = dtc.scatter_add %i, %u axis 0 : tensor<9001xi64>, tensor<9001x72xf32> -> tensor<3x72xf32>
+  return %0 : tensor<3x72xf32>
+}
