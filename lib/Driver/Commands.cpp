@@ -103,7 +103,7 @@ static ExitCode compile(Environment &env, const Options &options, const Answer &
   if (!trained || options.until == Phase::Train)
     return endAfter(*request, trained, answer);
 
-  priceAttention(env, *trained, request->cluster);
+  request->cluster.software.flashAttention.reset(); // the program is dtc's own
   auto weights = prepareToCompile(env, options, *trained);
   if (!weights)
     return weights.code();

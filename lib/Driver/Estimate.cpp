@@ -217,8 +217,8 @@ static Outcome<Imported> importOnce(Environment &env, const Options &options, in
   return Imported{std::move(*model), {samples, 1}};
 }
 
-static Outcome<plan::Problem> problemOf(const Job &job, const EstimateOptions &options,
-                                        Imported &imported) {
+static Outcome<plan::Problem> problemOf(const Environment &env, const Job &job,
+                                        const EstimateOptions &options, Imported &imported) {
   Options run = options.base;
   job.adjust(run);
   Imported copy{{imported.module().clone(),
@@ -230,7 +230,7 @@ static Outcome<plan::Problem> problemOf(const Job &job, const EstimateOptions &o
   auto trained = buildTraining(run, std::move(copy), {});
   if (!trained)
     return trained.code();
-  auto problem = extractProblem(run, *trained);
+  auto problem = extractProblem(env, run, *trained);
   if (problem && options.narrowGradients && problem->optimizer.masterBytes > 0)
     problem->optimizer.gradientBytes = 2;
   const bool quantizes = options.quantization != plan::Quantization::None && job.hasFrozenWeights;
@@ -252,7 +252,7 @@ ExitCode estimate(const EstimateOptions &options, const Answer &answer) {
     return imported.code();
   report::Estimate result;
   for (const Job &job : jobsOf(options)) {
-    auto problem = problemOf(job, options, *imported);
+    auto problem = problemOf(env, job, options, *imported);
     if (!problem)
       return problem.code();
     if (result.jobs.empty())

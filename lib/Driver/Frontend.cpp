@@ -242,19 +242,6 @@ static Outcome<Weights> resolveWeights(const Options &options, Trained &trained)
   return weights;
 }
 
-void priceAttention(const Environment &env, Trained &trained, plan::Cluster &cluster) {
-  bool isWhole = true;
-  trained.module().walk([&](Operation *op) {
-    if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
-      isWhole &= env.target->staysWhole(op);
-  });
-  int &version = cluster.software.flashAttention;
-  if (!isWhole)
-    version = 0;
-  else if (version == 0)
-    version = plan::Software().flashAttention;
-}
-
 Outcome<Weights> prepareToCompile(const Environment &env, const Options &options,
                                   Trained &trained) {
   if (options.until <= Phase::Plan)

@@ -98,16 +98,13 @@ Outcome<Trained> importForTraining(const Request &request, const import::ModelFi
 pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Degrees &degrees);
 pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Spec &spec);
 
-/// Has attention priced as it will be compiled: in one call where the target computes all of the
-/// model's whole, else as products and kernels.
-void priceAttention(const Environment &env, Trained &trained, plan::Cluster &cluster);
-
 /// Refuses, before any long work, what could be planned but not compiled. Where an artifact is
 /// asked for, gives its weights; those of the model file are moved there.
 Outcome<Weights> prepareToCompile(const Environment &env, const Options &options, Trained &trained);
 
 /// The problem that would be planned.
-Outcome<plan::Problem> extractProblem(const Options &options, Trained &trained);
+Outcome<plan::Problem> extractProblem(const Environment &env, const Options &options,
+                                      Trained &trained);
 
 /// Plans, and writes the plan into the IR where one module can say it. The file is asked again
 /// for the batch as the plan cuts it.

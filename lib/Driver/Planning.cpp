@@ -46,8 +46,13 @@ struct Candidate {
 // One cut of the batch
 //===----------------------------------------------------------------------===//
 
-Outcome<plan::Problem> extractProblem(const Options &options, Trained &trained) {
-  auto extracted = planbridge::extract(trained.module());
+Outcome<plan::Problem> extractProblem(const Environment &env, const Options &options,
+                                      Trained &trained) {
+  auto staysWhole = [&](Operation *op) { return env.target->staysWhole(op); };
+  auto isPart = [&](Operation *op) { return kernels::isPartOfProduct(op, *env.target); };
+  auto workspace = env.target->workspace(trained.module(), options.threadsPerRank);
+  auto bytesOf = [&](Operation *op) { return workspace->bytesOf(op); };
+  auto extracted = planbridge::extract(trained.module(), {staysWhole, bytesOf, isPart});
   if (failed(extracted))
     return ExitCode::Failed;
   plan::Problem problem = std::move(*extracted);
@@ -75,7 +80,7 @@ static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Op
 }
 
 static Outcome<Candidate> prepare(const Planner &planner, Trained step) {
-  auto problem = extractProblem(planner.request.options, step);
+  auto problem = extractProblem(planner.env, planner.request.options, step);
   if (!problem)
     return problem.code();
   auto workspace = makeWorkspace(planner.env, planner.request.options, step.module());
@@ -395,8 +400,17 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
   return planned(std::move(candidate), std::move(explanation));
 }
 
+/// A bias that is a stage of its own takes a kernel, though none beside its product.
+static bool isCutFromProducts(const plan::Problem &problem, const plan::Stage &stage) {
+  for (int64_t id = stage.firstOp; id <= stage.lastOp; ++id)
+    if (problem.ops[id].inProduct)
+      return true;
+  return false;
+}
+
 /// More stages than the model has parts leave some with reshapes alone.
-static std::optional<plan::Error> findIdleStage(const plan::SearchResult &search) {
+static std::optional<plan::Error> findIdleStage(const plan::Problem &problem,
+                                                const plan::SearchResult &search) {
   constexpr double kLeast = 1e-3; // of the mean of all stages
   std::vector<std::string> idle;
   const auto &stages = search.predicted.stages;
@@ -407,7 +421,8 @@ static std::optional<plan::Error> findIdleStage(const plan::SearchResult &search
   for (const plan::StagePrediction &stage : stages)
     sum += seconds(stage);
   for (size_t i = 0; i < stages.size(); ++i)
-    if (seconds(stages[i]) * double(stages.size()) < kLeast * sum)
+    if (seconds(stages[i]) * double(stages.size()) < kLeast * sum &&
+        !isCutFromProducts(problem, search.plan.stages[i]))
       idle.push_back(std::to_string(i));
   if (idle.empty())
     return std::nullopt;
@@ -436,7 +451,7 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
     return result;
   result->planningSeconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (auto idle = findIdleStage(result->search))
+  if (auto idle = findIdleStage(result->problem, result->search))
     return fail(*idle);
   const plan::Plan &plan = result->search.plan;
   if (!request.hasPlanFile() &&

@@ -2,6 +2,7 @@
 #include "Updates.h"
 
 #include "dtc/Kernels/KernelBody.h"
+#include "dtc/Kernels/KernelFormation.h"
 
 using namespace mlir;
 
@@ -18,6 +19,20 @@ static bool isTanhGelu(graph::Activation kind) { return kind == graph::Activatio
 
 static bool isContraction(Value value) {
   return isa_and_nonnull<graph::ContractOp>(withoutReshapes(value).getDefiningOp());
+}
+
+/// The vector of `n` elements that a value repeats in each row; null if it is anything else.
+static Value repeatedRow(Value value, int64_t n) {
+  auto repeated = withoutReshapes(value).getDefiningOp<graph::BroadcastOp>();
+  if (!repeated || elementsOf(repeated.getInput()) != n)
+    return {};
+  // The innermost dimensions of what is broadcast, in their order: an element for each column.
+  ArrayRef<int64_t> dims = repeated.getDims();
+  int64_t first = shapeOf(repeated.getResult()).size() - dims.size();
+  for (auto [i, dim] : llvm::enumerate(dims))
+    if (dim != first + int64_t(i))
+      return {};
+  return repeated.getInput();
 }
 
 bool mayBecomeEpilogue(Operation *op) {
@@ -89,17 +104,8 @@ private:
 
   /// The vector that `sum` adds to each row of a value; null if it adds something else.
   Value biasOf(arith::AddFOp sum, Value product, int64_t n) const {
-    Value other = sum.getLhs() == product ? sum.getRhs() : sum.getLhs();
-    auto repeated = withoutReshapes(other).getDefiningOp<graph::BroadcastOp>();
-    if (!repeated || !isInMemory(repeated.getInput()) || elementsOf(repeated.getInput()) != n)
-      return {};
-    // The innermost dimensions of what is broadcast, in their order: an element for each column.
-    ArrayRef<int64_t> dims = repeated.getDims();
-    int64_t first = shapeOf(repeated.getResult()).size() - dims.size();
-    for (auto [i, dim] : llvm::enumerate(dims))
-      if (dim != first + int64_t(i))
-        return {};
-    return repeated.getInput();
+    Value vector = repeatedRow(sum.getLhs() == product ? sum.getRhs() : sum.getLhs(), n);
+    return vector && isInMemory(vector) ? vector : Value();
   }
 
   exec::MatmulOp rebuild(exec::MatmulOp op, Epilogue epilogue, Type type, Value extra, Type also) {
@@ -241,6 +247,126 @@ private:
 };
 
 } // namespace
+
+//===-- on the graph ------------------------------------------------------===//
+
+/// The contraction that makes a value and becomes a product of one matrix.
+static graph::ContractOp plainContraction(Value value) {
+  auto op = withoutReshapes(value).getDefiningOp<graph::ContractOp>();
+  if (!op || op.getResultIndices().empty())
+    return {};
+  const bool isBatch = llvm::any_of(op.getResultIndices(), [&](int64_t index) {
+    return llvm::is_contained(op.getLhsIndices(), index) &&
+           llvm::is_contained(op.getRhsIndices(), index);
+  });
+  return isBatch ? graph::ContractOp() : op;
+}
+
+/// Of the matrix that it becomes: the indices of its result from the operand that has the last one.
+static int64_t columnsOf(graph::ContractOp op) {
+  const SmallVector<int64_t> sizes = op.getIndexSizes();
+  const bool isRhs = llvm::is_contained(op.getRhsIndices(), op.getResultIndices().back());
+  int64_t columns = 1;
+  for (int64_t index : op.getResultIndices())
+    if (llvm::is_contained(isRhs ? op.getRhsIndices() : op.getLhsIndices(), index))
+      columns *= sizes[index];
+  return columns;
+}
+
+/// The contraction to each row of whose result a parameter is added.
+static graph::ContractOp contractionBelowBias(arith::AddFOp sum) {
+  for (bool isLeft : {true, false}) {
+    Value product = isLeft ? sum.getLhs() : sum.getRhs();
+    Value vector;
+    graph::ContractOp contraction = plainContraction(product);
+    if (contraction && contraction.getResult().hasOneUse() && product.hasOneUse())
+      vector = repeatedRow(isLeft ? sum.getRhs() : sum.getLhs(), columnsOf(contraction));
+    if (vector && !withoutReshapes(vector).getDefiningOp())
+      return contraction;
+  }
+  return {};
+}
+
+static bool contractionsRead(Value value, bool all) {
+  auto reads = [&](Operation *user) {
+    return isa<graph::ContractOp>(user) ||
+           (isa<graph::ReshapeOp>(user) && contractionsRead(user->getResult(0), all));
+  };
+  return all ? llvm::all_of(value.getUsers(), reads) : llvm::any_of(value.getUsers(), reads);
+}
+
+static bool isGeluOfProduct(graph::ActivationOp gelu) {
+  auto sum = gelu.getInput().getDefiningOp<arith::AddFOp>();
+  graph::ContractOp contraction =
+      sum ? contractionBelowBias(sum) : plainContraction(gelu.getInput());
+  return contraction && columnsOf(contraction) % kAlignedColumns == 0 &&
+         contractionsRead(gelu.getResult(), /*all=*/true);
+}
+
+static bool isGeluGradOfProduct(graph::ActivationGradOp grad) {
+  graph::ContractOp contraction = plainContraction(grad.getGrad());
+  return contraction && contraction.getResult().hasOneUse() && grad.getGrad().hasOneUse() &&
+         columnsOf(contraction) % kAlignedColumns == 0 &&
+         contractionsRead(grad.getResult(), /*all=*/false);
+}
+
+/// Whether a contraction sums over the outermost `rows` elements of what an operand has.
+static bool sumsRows(graph::ContractOp op, Value operand, int64_t rows) {
+  const SmallVector<int64_t> sizes = op.getIndexSizes();
+  ArrayRef<int64_t> indices = op.getLhs() == operand ? op.getLhsIndices() : op.getRhsIndices();
+  int64_t summed = 1;
+  bool isOutermost = true;
+  for (int64_t index : indices) {
+    const bool isSummed = !llvm::is_contained(op.getResultIndices(), index);
+    if (isSummed && !isOutermost)
+      return false;
+    isOutermost &= isSummed;
+    summed *= isSummed ? sizes[index] : 1;
+  }
+  return summed == rows && plainContraction(op.getResult());
+}
+
+static bool rowsAreContracted(Value value, int64_t rows) {
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    if (isa<graph::ReshapeOp>(use.getOwner()))
+      return rowsAreContracted(use.getOwner()->getResult(0), rows);
+    auto op = dyn_cast<graph::ContractOp>(use.getOwner());
+    return op && getElementTypeOrSelf(op.getResult()).isF32() && sumsRows(op, value, rows);
+  });
+}
+
+/// The gradient of a bias, beside that of the weight.
+static bool isSumBesideProduct(graph::ReduceOp reduce) {
+  if (reduce.getKind() != graph::ReduceKind::Sum || !getElementTypeOrSelf(reduce.getType()).isF32())
+    return false;
+  int64_t rows = 1;
+  for (auto [i, dim] : llvm::enumerate(reduce.getDims())) {
+    if (dim != int64_t(i))
+      return false;
+    rows *= shapeOf(reduce.getInput())[dim];
+  }
+  Value value = withoutReshapes(reduce.getInput());
+  if (auto widened = value.getDefiningOp<arith::ExtFOp>())
+    value = withoutReshapes(widened.getIn());
+  return rows > 1 && rowsAreContracted(value, rows);
+}
+
+bool isPartOfProduct(Operation *op, const target::Target &target) {
+  if (!target.matmulLimits().epilogues || op->getNumResults() != 1 ||
+      getElementTypeOrSelf(op->getResult(0)).isF64())
+    return false;
+  if (auto sum = dyn_cast<arith::AddFOp>(op))
+    return contractionBelowBias(sum) != nullptr;
+  if (auto reduce = dyn_cast<graph::ReduceOp>(op))
+    return isSumBesideProduct(reduce);
+  if (!mayBecomeEpilogue(op))
+    return false;
+  if (auto gelu = dyn_cast<graph::ActivationOp>(op))
+    return isGeluOfProduct(gelu);
+  return isGeluGradOfProduct(cast<graph::ActivationGradOp>(op));
+}
+
+//===-- on products -------------------------------------------------------===//
 
 void foldEpilogues(func::FuncOp function, const target::Target &target) {
   EpilogueFolder folder(function, target);

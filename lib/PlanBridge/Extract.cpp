@@ -23,8 +23,8 @@ namespace {
 
 class Extractor {
 public:
-  explicit Extractor(ModuleOp module)
-      : module(module), func(planned(module)),
+  Extractor(ModuleOp module, const OpForms &forms)
+      : module(module), forms(forms), func(planned(module)),
         trains(module.lookupSymbol<func::FuncOp>("update") != nullptr) {}
   FailureOr<Problem> run();
 
@@ -39,6 +39,7 @@ private:
   void addBatch();
 
   ModuleOp module;
+  const OpForms &forms;
   func::FuncOp func;
   bool trains; ///< rather than computing the forward pass alone
   Problem problem;
@@ -202,6 +203,14 @@ LogicalResult Extractor::addOp(Operation *source) {
   op.location = locationName(source->getLoc());
   op.window = windowOf(source);
   op.causal |= op.window > 0;
+  op.decomposed = op.kind == OpKind::Attention && forms.staysWhole && !forms.staysWhole(source);
+  if (op.kind == OpKind::Attention && !op.decomposed && forms.workspace) {
+    FailureOr<uint64_t> bytes = forms.workspace(source);
+    if (failed(bytes))
+      return failure();
+    op.workspace = double(*bytes);
+  }
+  op.inProduct = forms.isPartOfProduct && forms.isPartOfProduct(source);
   op.operands.reserve(source->getNumOperands());
   op.results.reserve(source->getNumResults());
   bool addsToAccumulator = false;
@@ -329,6 +338,8 @@ FailureOr<Problem> Extractor::run() {
   return std::move(problem);
 }
 
-FailureOr<Problem> extract(ModuleOp module) { return Extractor(module).run(); }
+FailureOr<Problem> extract(ModuleOp module, const OpForms &forms) {
+  return Extractor(module, forms).run();
+}
 
 } // namespace dtc::planbridge

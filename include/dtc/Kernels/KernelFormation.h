@@ -48,4 +48,8 @@ private:
 mlir::LogicalResult formKernels(mlir::ModuleOp module, const target::Target &target,
                                 KernelFormation::Formed formed = {});
 
+/// Whether the target's library computes an op of the graph while it makes a product (Epilogues.h),
+/// if the plan leaves both on the same shards. Planning asks this before there are kernels.
+bool isPartOfProduct(mlir::Operation *op, const target::Target &target);
+
 } // namespace dtc::kernels

@@ -18,10 +18,19 @@
 
 namespace dtc::planbridge {
 
+/// What the program of a target makes of an op, which decides its price.
+struct OpForms {
+  using Predicate = llvm::function_ref<bool(mlir::Operation *)>;
+  Predicate staysWhole = {}; ///< Target::staysWhole
+  /// Bytes that the library needs for an op that stays whole (Workspace::bytesOf).
+  llvm::function_ref<mlir::FailureOr<uint64_t>(mlir::Operation *)> workspace = {};
+  Predicate isPartOfProduct = {}; ///< kernels::isPartOfProduct
+};
+
 /// Reads the problem off @loss_and_grads (or, where there is none, @forward)
 /// and @update. Ops of the problem are the function's ops in order, without
-/// the return.
-mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module);
+/// the return. Where `forms` is silent, attention is whole and ops are no parts of products.
+mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module, const OpForms &forms = {});
 
 /// Writes a plan into the module. It makes a `dist.mesh @mesh`, `dist.sharding` on arguments and
 /// results of all functions, by role and name, and `dist.op` on the ops. The plan was verified.

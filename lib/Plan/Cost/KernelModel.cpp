@@ -1,6 +1,6 @@
 #include "KernelModel.h"
 
-#include "dtc/Plan/Cost/GatheredKeys.h"
+#include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Cost/StreamShare.h"
 
 #include <algorithm>
@@ -158,7 +158,7 @@ double KernelModel::fusedAttention(const LocalWork &work) const {
   const FusedRate *best = nullptr;
   for (const FusedRate &row : kFusedRates)
     if (row.architecture == device.architecture &&
-        (!best || row.version <= software.flashAttention))
+        (!best || row.version <= software.flashAttention.value_or(kNewestAttention)))
       best = &row;
   double peak = peakFlops(device, work.type);
   double measured = work.backward ? device.attention.backward : device.attention.forward;
@@ -173,27 +173,31 @@ double KernelModel::fusedAttention(const LocalWork &work) const {
 
 /// The scores and their gradient pass through memory: written by one product,
 /// read and written by the softmax, read by the next. What is added to them is copied to
-/// their place, and read again by the product that adds to it (`torch.baddbmm`).
+/// their place, and read again by the product that adds to it (`torch.baddbmm`). Of dtc's own
+/// programs scores and their gradient are f32, and the backward pass reads scores instead of
+/// probabilities, which it makes once more.
 double KernelModel::unfusedAttention(const LocalWork &work) const {
   double batch = double(work.batch), s = double(work.m), t = double(work.n), d = double(work.k);
   double element = double(byteSize(work.type)), scores = batch * s * t * element;
+  const bool isOwn = isOwnDecomposed(device, software, work);
+  const double made = isOwn ? batch * s * t * 4 : scores; // by a product, for the softmax
   double products = contraction(work.type, batch, s, t, d) + contraction(work.type, batch, s, d, t);
   if (work.backward)
     products += contraction(work.type, batch, t, d, s) + contraction(work.type, batch, t, d, s);
   // Scale, mask, softmax in single precision and back, each a pass of its own.
   double passes = software.fusesSoftmax(work.batch) ? 1 : 4;
-  double softmax = passes * streamSeconds((work.backward ? 3 : 2) * scores);
+  double passed = made + (work.backward ? (isOwn ? made + 2 * scores : 2 * scores) : scores);
+  double softmax = passes * streamSeconds(passed);
   if (software.dropout) // read, written, and a mask of a byte each
     softmax += streamSeconds((2 + 1 / element) * scores);
-  if (work.biased)
+  if (work.biased && !isOwn) // dtc's own softmax adds it
     softmax += streamSeconds(2 * scores);
-  double moved = ((work.backward ? 4 : 2) * scores) / (kStreamShare * device.bandwidth);
+  double moved = (made + (work.backward ? 3 : 1) * scores) / (kStreamShare * device.bandwidth);
   return std::max(products, moved) + softmax;
 }
 
 double KernelModel::attention(const LocalWork &work) const {
-  bool isApart = takesGatheredApart(device, software) && isGathered(work);
-  return software.flashAttention > 0 && !isApart ? fusedAttention(work) : unfusedAttention(work);
+  return isOneKernel(device, software, work) ? fusedAttention(work) : unfusedAttention(work);
 }
 
 double KernelModel::seconds(const LocalWork &work, double measuredRate) const {

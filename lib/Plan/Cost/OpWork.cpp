@@ -1,6 +1,6 @@
 #include "dtc/Plan/Cost/OpWork.h"
 
-#include "dtc/Plan/Cost/GatheredKeys.h"
+#include "dtc/Plan/Cost/AttentionForm.h"
 
 #include <algorithm>
 #include <cmath>
@@ -81,9 +81,9 @@ ParameterBytes modelBytes(const Problem &problem, const ProblemFacts &facts,
     const Value &argument = problem.values[value];
     if (argument.kind != ValueKind::Parameter)
       continue;
-    ParameterBytes one = parameterBytes(problem, value, facts.gradientResult[value] >= 0,
-                                        TensorSharding::replicated(argument.shape.size()), Mesh(),
-                                        software);
+    ParameterBytes one =
+        parameterBytes(problem, value, facts.gradientResult[value] >= 0,
+                       TensorSharding::replicated(argument.shape.size()), Mesh(), software);
     all.elements += one.elements;
     all.parameter += one.parameter;
     all.gradient += one.gradient;
@@ -109,9 +109,11 @@ double OpWork::logitBytes(const Op &op) const {
 
 double OpWork::scratchBytes(OpId id) const {
   const Op &op = problem.ops[id];
-  bool none = op.kind == OpKind::Attention && model.getCluster().software.flashAttention > 0;
-  double copy = op.backward ? 0 : logitBytes(op);
-  return isGpu() && none ? 0 : op.scratch + copy;
+  if (!isGpu() || op.kind != OpKind::Attention)
+    return op.scratch + (op.backward ? 0 : logitBytes(op));
+  if (const std::optional<int> flash = model.getCluster().software.flashAttention)
+    return *flash > 0 ? 0 : op.scratch;
+  return op.decomposed ? op.scratch : op.workspace;
 }
 
 double OpWork::savedBytes(OpId id) const {
@@ -122,8 +124,14 @@ double OpWork::savedBytes(OpId id) const {
   if (!isGpu() || op.kind != OpKind::Attention || op.operands.empty())
     return op.saved;
   double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
+  // dtc's own keep scores, in f32. Beside a bias, probabilities don't follow from these and the
+  // statistics of rows alone, and are kept as they are read.
+  bool keepsBoth = !op.backward && op.operands.size() > 3 && share < 1;
+  if (!software.flashAttention)
+    return op.decomposed ? op.saved + (keepsBoth ? share * op.scratch : 0) : 0;
   double mask = 0.25; // a byte for each score
-  return software.flashAttention > 0 ? 0 : op.saved * (software.dropout ? 2 * share + mask : share);
+  return *software.flashAttention > 0 ? 0
+                                      : op.saved * (software.dropout ? 2 * share + mask : share);
 }
 
 /// The look-up whose rows a norm takes; -1: it takes something else, or is none.
@@ -195,9 +203,41 @@ bool OpWork::exists(ValueId value) const {
   if (producer < 0 || facts.isStatic[producer])
     return false;
   const Op &op = problem.ops[producer];
-  bool casts = op.operands.size() == 1 &&
-               problem.values[op.operands[0]].type != problem.values[value].type;
+  bool casts =
+      op.operands.size() == 1 && problem.values[op.operands[0]].type != problem.values[value].type;
   return (op.kind == OpKind::Elementwise && !casts) || op.kind == OpKind::Reduction;
+}
+
+/// What isn't stored is part of a kernel that reads the product's result, unless what reads it is
+/// made with a product, too.
+bool OpWork::isInProduct(OpId id) const {
+  const Op &op = problem.ops[id];
+  if (!op.inProduct || !isOwnProgram(model.device(), model.getCluster().software))
+    return false;
+  const std::vector<OpId> &readers = facts.consumers[op.results[0]];
+  return exists(op.results[0]) || std::all_of(readers.begin(), readers.end(), [&](OpId reader) {
+           return problem.ops[reader].inProduct;
+         });
+}
+
+/// Of an op that a library computes while it makes a product. The result of a sum or of a gradient
+/// takes the product's place, and the other operand is read. GELU and sums have another result.
+double OpWork::bytesBesideProduct(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  const Op &op = problem.ops[id];
+  if (op.operands.size() == 1)
+    return double(localBytes(problem.values[op.results[0]], op.rule->results[0], choice, mesh));
+  auto isProduct = [&](ValueId value) {
+    OpId producer = facts.producer[value];
+    while (producer >= 0 && problem.ops[producer].kind == OpKind::View)
+      producer = facts.producer[problem.ops[producer].operands[0]];
+    return producer >= 0 && problem.ops[producer].kind == OpKind::Contraction;
+  };
+  double bytes = 0;
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    if (ValueId operand = op.operands[i];
+        !isProduct(operand) && !isParameter(problem, facts, operand))
+      bytes += double(localBytes(problem.values[operand], op.rule->operands[i], choice, mesh));
+  return bytes;
 }
 
 double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
@@ -273,6 +313,7 @@ static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mes
   };
   const TensorFactors &query = op.rule->operands[0], &key = op.rule->operands[1];
   work.attention = true;
+  work.decomposed = op.decomposed;
   work.causal = op.causal;
   work.window = op.window;
   work.backward = op.backward && *op.backward != BackwardKind::Recompute;
@@ -331,8 +372,7 @@ void OpWork::takeApart(const Op &op, double share, LocalWork &work) const {
     work.bytes *= traffic;
     work.kernels = 6;
   }
-  bool isApart = takesGatheredApart(model.device(), software) && isGathered(work);
-  if (op.kind == OpKind::Attention && (software.flashAttention == 0 || isApart))
+  if (op.kind == OpKind::Attention && !isOneKernel(model.device(), software, work))
     work.kernels = (op.backward ? 4 : 2) + (software.fusesSoftmax(work.batch) ? 1 : 4) +
                    software.dropout + work.biased;
   if (work.attention && !software.fusedRotary && !runsOpByOp())
@@ -375,9 +415,9 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   result.flops = op.flops * localShare(choice, mesh);
   if (op.kind == OpKind::Lookup && op.flops > 0)
     result.type = DType::F32; // comparisons, which no matrix unit makes
-  result.kernels = op.kind != OpKind::View &&
-                   std::any_of(op.results.begin(), op.results.end(),
-                               [&](ValueId value) { return exists(value); });
+  result.kernels =
+      op.kind != OpKind::View && std::any_of(op.results.begin(), op.results.end(),
+                                             [&](ValueId value) { return exists(value); });
   result.bytes = op.kind == OpKind::View ? 0 : movedBytes(id, choice, mesh);
   if (sortsTwice(op, mesh)) {
     result.kernels *= 2;
@@ -387,6 +427,8 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   setAttention(op, choice, mesh, result);
   if (runsOpByOp() && isEpilogue(id))
     return LocalWork{.kernels = 0};
+  if (isInProduct(id))
+    return LocalWork{.bytes = bytesBesideProduct(id, choice, mesh), .kernels = 0};
   if (isGpu())
     takeApart(op, localShare(choice, mesh), result);
   return result;

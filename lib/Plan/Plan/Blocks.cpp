@@ -77,8 +77,12 @@ private:
 /// What an op is and how far back its operands are made.
 std::vector<int64_t> BlockFinder::kindKey(OpId id) const {
   const Op &op = problem.ops[id];
-  std::vector<int64_t> key = {static_cast<int64_t>(op.kind), static_cast<int64_t>(op.flops),
-                              op.causal, op.window};
+  std::vector<int64_t> key = {static_cast<int64_t>(op.kind),
+                              static_cast<int64_t>(op.flops),
+                              op.causal,
+                              op.window,
+                              op.decomposed,
+                              op.inProduct};
   for (char letter : op.name)
     key.push_back(letter);
   for (const std::vector<ValueId> *list : {&op.operands, &op.results})

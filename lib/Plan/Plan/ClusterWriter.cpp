@@ -74,7 +74,8 @@ static void writeMeasured(YAML::Emitter &out, const Cluster &cluster) {
 
 static void writeSoftware(YAML::Emitter &out, const Software &software) {
   out << YAML::Flow << YAML::BeginMap;
-  field(out, "flash_attention", software.flashAttention);
+  if (software.flashAttention)
+    field(out, "flash_attention", *software.flashAttention);
   field(out, "fused_norm", software.fusedNorm);
   field(out, "fused_softmax", software.fusedSoftmax);
   field(out, "compiled", software.compiled);

@@ -117,6 +117,10 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
   }
   if (op.window < 0 || (op.window > 0 && (op.kind != OpKind::Attention || !op.causal)))
     return "window is of causal attention alone: " + std::to_string(op.window);
+  if (op.decomposed && op.kind != OpKind::Attention)
+    return "only attention is decomposed: " + op.name;
+  if (op.inProduct && op.kind != OpKind::Elementwise && op.kind != OpKind::Reduction)
+    return "is no part of a product: " + op.name;
   if (op.groupedExperts < -1 || op.groupedExperts >= numFactors)
     return "ragged factor is none of the rule: " + std::to_string(op.groupedExperts);
   if (op.forward < -1 || op.forward > static_cast<OpId>(index))

@@ -116,6 +116,12 @@ static void to_json(json &j, const Op &op) {
     j["causal"] = true;
   if (op.window != 0)
     j["window"] = op.window;
+  if (op.decomposed)
+    j["decomposed"] = true;
+  if (op.workspace != 0)
+    j["workspace"] = op.workspace;
+  if (op.inProduct)
+    j["in_product"] = true;
   if (op.groupedExperts >= 0)
     j["ragged"] = op.groupedExperts;
   if (op.backward)
@@ -136,6 +142,9 @@ static void from_json(const json &j, Op &op) {
   op.keepRounds = j.value("keep_rounds", false);
   op.causal = j.value("causal", false);
   op.window = j.value("window", int64_t(0));
+  op.decomposed = j.value("decomposed", false);
+  op.workspace = j.value("workspace", 0.0);
+  op.inProduct = j.value("in_product", false);
   op.groupedExperts = j.value("ragged", -1);
   if (j.contains("backward"))
     op.backward = known<BackwardKind>(j["backward"]);

@@ -1,6 +1,6 @@
 #include "dtc/Plan/Predict/RankExecution.h"
 
-#include "dtc/Plan/Cost/GatheredKeys.h"
+#include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/Flow.h"
 
 #include <algorithm>
@@ -186,27 +186,47 @@ bool RankExecution::isTakenApart(OpId id) const {
 bool RankExecution::isMeasured(OpId id) const {
   OpKind kind = problem.ops[id].kind;
   bool isLibrary = kind == OpKind::Contraction || kind == OpKind::Attention;
-  return workspace && isLibrary && !keepsScores(id) &&
+  return workspace && isLibrary && !gathersKeys(id) &&
          (!isTakenApart(id) || work.goesRound(id, plan.ops[id]));
 }
 
-/// Of attention that is products and kernels beside others that are one kernel.
-bool RankExecution::keepsScores(OpId id) const {
-  return takesGatheredApart(model.device(), model.getCluster().software) &&
+/// Measured alone, such attention would be one kernel.
+bool RankExecution::gathersKeys(OpId id) const {
+  return isOwnAttention(model.device(), model.getCluster().software) &&
          isGathered(work.work(id, plan.ops[id], plan.mesh));
 }
 
+/// Of attention that dtc's own program computes as products and a softmax. Steps of a ring keep
+/// nothing.
+bool RankExecution::keepsScores(OpId id) const {
+  const LocalWork local = work.work(id, plan.ops[id], plan.mesh);
+  return !work.goesRound(id, plan.ops[id]) &&
+         isOwnDecomposed(model.device(), model.getCluster().software, local);
+}
+
 /// Local bytes. The forward pass makes probabilities of the kept scores, in the operands' type. The
-/// backward pass makes the scores' gradients, and rounds those and probabilities to that type. No
-/// library needs its workspace then, so that of what is reserved for it as much is free.
+/// backward pass makes the scores' gradients, and rounds those and probabilities to that type,
+/// unless the forward pass has kept these. No library needs its workspace then, so that of what is
+/// reserved for it as much is free.
 double RankExecution::scoreCopies(OpId id) const {
   const Op &op = problem.ops[id];
+  const OpId forward = op.backward && op.forward >= 0 ? op.forward : id;
   const double scores = op.scratch * localShare(plan.ops[id], plan.mesh);
   const double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
+  const bool keepsBoth = work.savedBytes(forward) > problem.ops[forward].saved;
   if (!op.backward)
-    return scores * share;
-  const double rounded = share < 1 ? 2 * scores * share : 0; // f32 is written in place
+    return keepsBoth ? 0 : scores * share;
+  // Those in f32 are written in place.
+  const double rounded = share < 1 ? (keepsBoth ? 1 : 2) * scores * share : 0;
   return scores + std::max(0.0, rounded - (workspace ? 0 : model.reserve(0).workspace));
+}
+
+/// Local bytes inside an op. A library's workspace is reserved already, up to a size.
+double RankExecution::ownScratch(OpId id) const {
+  const double bytes = work.scratchBytes(id) * localShare(plan.ops[id], plan.mesh);
+  const bool isLibrary =
+      isOwnAttention(model.device(), model.getCluster().software) && problem.ops[id].workspace > 0;
+  return isLibrary ? std::max(0.0, bytes - model.reserve(0).workspace) : bytes;
 }
 
 int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {
@@ -284,15 +304,15 @@ void RankExecution::runOp(OpId id) {
          alias ? atMostTwice(run.reads) : std::vector<int>{run.writes.back()});
   }
   double share = localShare(choice, plan.mesh), kept = work.savedBytes(id),
-         scratch = isMeasured(id) ? 0 : work.scratchBytes(id) * share;
+         scratch = isMeasured(id) ? 0 : ownScratch(id);
   if (work.goesRound(id, choice)) { // its gradients compute the scores of each step again
     scratch += isMeasured(id) ? 0 : work.savedBytes(op.forward) * share;
     scratch += double(work.ringBytes(id, choice, plan.mesh));
     kept = 0;
   }
   if (keepsScores(id)) {
-    kept += op.saved;
-    scratch += scoreCopies(id);
+    kept = std::max(work.savedBytes(id), op.saved);
+    scratch = isMeasured(id) ? 0 : scoreCopies(id);
   }
   scratch += double(unpackedBytes(id));
   if (scratch > 0)

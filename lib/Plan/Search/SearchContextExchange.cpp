@@ -1,13 +1,13 @@
 // What ranks of cp exchange for attention: heads, or keys that go round, instead of gathered keys.
 //
-// All candidates gather keys. Where gathered keys are attention in parts (Cost/GatheredKeys.h),
+// All candidates gather keys. Where gathered keys are attention in parts (Cost/AttentionForm.h),
 // they go round, if they can. Heads send less where there are enough of them, and a ring holds
 // least. Solving shardings for all three would take three times as long for each candidate with
 // cp. So only the fastest plan of each cp is tried with the other two, and where nothing fits,
 // those candidates that hold least. What is better there is tried for all candidates of this cp.
 #include "Strategies.h"
 
-#include "dtc/Plan/Cost/GatheredKeys.h"
+#include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Shard/ContextExchange.h"
 
 #include <set>
@@ -115,7 +115,7 @@ private:
 ContextExchange usualExchange(const SearchState &state, int64_t cp) {
   const bool goesRound =
       cp > 1 && choosesContextExchange(state) &&
-      takesGatheredApart(state.cluster.device, state.cluster.software) &&
+      isOwnAttention(state.cluster.device, state.cluster.software) &&
       whyNoExchange(state.problem, state.facts, ContextExchange::Ring, cp).empty();
   return goesRound ? ContextExchange::Ring
                    : state.spec.contextExchange.value_or(ContextExchange::Keys);

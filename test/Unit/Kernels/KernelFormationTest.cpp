@@ -1,6 +1,8 @@
 // Forming kernels for a target of which nothing is known but what it answers.
 #include "dtc/Kernels/KernelFormation.h"
 
+#include "PlainTarget.h"
+
 #include "../ModuleTest.h"
 
 #include "mlir/Parser/Parser.h"
@@ -9,31 +11,6 @@ using namespace mlir;
 using namespace dtc;
 
 namespace {
-
-/// Runs one element at a time, has a library's softmax, and compiles nothing.
-struct PlainTarget : target::Target {
-  StringRef name() const override { return "plain"; }
-  target::Processor processor() const override { return {"plain", {}}; }
-  void loadDialects(MLIRContext &) const override {}
-  bool staysWhole(Operation *op) const override { return isa<graph::SoftmaxOp>(op); }
-  target::MatmulLimits matmulLimits() const override { return {productRank}; }
-  target::KernelLimits kernelLimits() const override { return {kernelOps, anyExtent}; }
-  FailureOr<target::KernelShape> planKernel(Block &body) const override {
-    ++planned;
-    auto result = cast<RankedTensorType>(body.getTerminator()->getOperand(0).getType());
-    return target::KernelShape{result.getNumElements(), 8, {}};
-  }
-  LogicalResult checkElementTypes(ModuleOp) const override { return success(); }
-  std::unique_ptr<target::Workspace> workspace(ModuleOp, int64_t) const override { return nullptr; }
-  std::unique_ptr<target::KernelCompilation>
-  kernelCompilation(MLIRContext &, const target::CodeOptions &) const override {
-    return nullptr;
-  }
-
-  size_t kernelOps = 100, productRank = 5;
-  bool anyExtent = true;
-  mutable int planned = 0;
-};
 
 class KernelFormationTest : public test::ModuleTest<graph::GraphDialect, exec::ExecDialect,
                                                     arith::ArithDialect, func::FuncDialect,
@@ -51,7 +28,7 @@ protected:
     return count;
   }
 
-  PlainTarget target;
+  test::PlainTarget target;
 };
 
 /// Its library takes the softmax as it is; another layer becomes a kernel, launched as the target

@@ -39,6 +39,7 @@ struct LocalWork {
   int64_t window = 0;    ///< of causal attention: keys that a query sees; 0: all up to its own
   bool backward = false; ///< of attention
   bool biased = false;   ///< attention adds a tensor to its scores
+  bool decomposed = false; ///< as Op::decomposed
   int64_t passes = 0;     ///< of attention: kernels beside those, which pass over its operands
   double passedBytes = 0; ///< read and written by these
 };

@@ -72,6 +72,10 @@ private:
   void addRotary(const Op &op, LocalWork &work) const;
   double movedBytes(OpId op, const sharding::OpSharding &choice,
                     const sharding::Mesh &mesh) const;
+  /// Whether dtc's own program computes an op while a library makes a product.
+  bool isInProduct(OpId op) const;
+  double bytesBesideProduct(OpId op, const sharding::OpSharding &choice,
+                            const sharding::Mesh &mesh) const;
   LocalWork mergeWork(OpId op, const sharding::OpSharding &choice,
                       const sharding::Mesh &mesh) const;
   /// Of operands or results, or of those of them that have a factor.

@@ -105,7 +105,9 @@ struct MeasuredFork {
 
 /// What other training programs do differently from ours, for predicting them.
 struct Software {
-  int flashAttention = 3; ///< version, 0: none
+  /// Version of its attention in one kernel, 0: none. Nothing: as in dtc's own programs, whose
+  /// libraries take some attention as it is (Cost/AttentionForm.h).
+  std::optional<int> flashAttention;
   bool fusedNorm = true, fusedSoftmax = true, compiled = true, overlapCommunication = true;
   bool waitsForKernels = false; ///< the host for each one that it launches
   /// The fused softmax takes batches times heads of a rank that this divides.

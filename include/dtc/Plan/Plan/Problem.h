@@ -91,6 +91,12 @@ struct Op {
   bool causal = false; ///< attention: a query sees only keys up to its own
   /// Of those only so many, the last ones, as the last operand's mask says; 0: all.
   int64_t window = 0;
+  /// Attention that dtc's own program computes as products and a softmax, as no library of the
+  /// target takes it whole.
+  bool decomposed = false;
+  double workspace = 0; ///< bytes of the library that takes attention whole instead, global
+  /// dtc's own program computes it while a library makes a product, if the target's can.
+  bool inProduct = false;
   /// A factor whose parts are equal on average only, as what each holds is known when the program
   /// runs. Experts are one, with the rows that chose them. Only ep splits it; -1: none.
   sharding::FactorId groupedExperts = -1;

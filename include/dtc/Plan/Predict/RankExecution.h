@@ -95,8 +95,10 @@ private:
   bool sumsTermsAlone(OpId op) const;
   void placeAtHome(int result);
   bool isMeasured(OpId op) const;
+  bool gathersKeys(OpId op) const;
   bool keepsScores(OpId op) const;
   double scoreCopies(OpId op) const;
+  double ownScratch(OpId op) const;
   void fail(OpId op, const std::string &message);
 
   const Problem &problem;

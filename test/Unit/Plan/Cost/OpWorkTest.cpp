@@ -149,6 +149,50 @@ TEST(OpWork, UnfusedAttentionKeepsItsProbabilities) {
             1.5 * totals(gpt, {}, OpKind::Attention).seconds);
 }
 
+/// In f32, as the decomposed form has them. Other software has kernels of its own.
+TEST(OpWork, OwnDecomposedAttentionKeepsItsScores) {
+  Problem gpt = load("gpt");
+  Totals whole = totals(gpt, {}, OpKind::Attention);
+  for (Op &op : gpt.ops)
+    op.decomposed = op.kind == OpKind::Attention;
+  const double scores = 32.0 * 2048 * 2048;
+  Totals apart = totals(gpt, {}, OpKind::Attention);
+  EXPECT_EQ(whole.saved, 0);
+  EXPECT_NEAR(apart.saved, 4 * scores, 1e-3 * 4 * scores);
+  EXPECT_GT(apart.kernels, whole.kernels);
+  EXPECT_GT(apart.seconds, whole.seconds);
+  EXPECT_EQ(totals(gpt, {.flashAttention = 3}, OpKind::Attention).saved, 0);
+}
+
+/// A bias takes the place of its product, GELU is written beside it, and its gradient reads what
+/// GELU has read.
+TEST(OpWork, OwnProductsMakeWhatFollowsThem) {
+  Problem gpt = load("gpt");
+  for (Op &op : gpt.ops)
+    op.inProduct = op.name == "dtc.activation" || op.name == "dtc.activation_grad";
+  ProblemFacts facts(gpt);
+  const Cluster own = cluster("a100-80");
+  CostModel model(own, 1);
+  OpWork work(gpt, facts, model);
+  int seen = 0;
+  for (size_t id = 0; id < gpt.ops.size(); ++id) {
+    const Op &op = gpt.ops[id];
+    if (!op.inProduct)
+      continue;
+    OpSharding whole;
+    whole.factors.resize(op.rule->factors.size());
+    LocalWork local = work.work(static_cast<OpId>(id), whole, Mesh());
+    EXPECT_EQ(local.kernels, 0);
+    EXPECT_EQ(local.bytes, double(gpt.values[op.results[0]].bytes()));
+    ++seen;
+  }
+  EXPECT_EQ(seen, 2); // forward and back
+  EXPECT_LT(totals(gpt, {}, OpKind::Elementwise).seconds,
+            totals(load("gpt"), {}, OpKind::Elementwise).seconds);
+  EXPECT_EQ(totals(gpt, {.fusedNorm = false}, OpKind::Elementwise).seconds,
+            totals(load("gpt"), {.fusedNorm = false}, OpKind::Elementwise).seconds);
+}
+
 TEST(OpWork, ProcessorsRunWhatWasCompiled) {
   Problem gpt = load("gpt");
   Software other{.flashAttention = 0, .fusedNorm = false, .fusedSoftmax = false, .compiled = false};

@@ -15,6 +15,10 @@ TEST(Problem, SurvivesWritingAndReading) {
       if (op.kind == OpKind::Attention) {
         op.causal = true;
         op.window = 128;
+        op.decomposed = true;
+        op.workspace = 1024;
+      } else if (op.kind == OpKind::Elementwise) {
+        op.inProduct = true;
       }
     auto again = problemFromJson(toJson(problem), "again.json");
     ASSERT_TRUE(again) << again.error().message;
@@ -40,6 +44,10 @@ TEST(Problem, RefusesFilesThatAreNotProblems) {
   }
 }
 
+static Op &firstOf(Problem &problem, OpKind kind) {
+  return *std::ranges::find(problem.ops, kind, &Op::kind);
+}
+
 static void expectBroken(void (*mutate)(Problem &), const std::string &message) {
   Problem problem = load("gpt");
   ASSERT_EQ(check(problem), "");
@@ -62,6 +70,9 @@ TEST(Problem, CheckFindsWhatDoesNotAgree) {
   expectBroken([](Problem &p) { p.ops[2].groupedExperts = 100; },
                "ragged factor is none of the rule: 100");
   expectBroken([](Problem &p) { p.ops[2].window = 1; }, "window is of causal attention alone: 1");
+  expectBroken([](Problem &p) { p.ops[2].decomposed = true; }, "only attention is decomposed: ");
+  expectBroken([](Problem &p) { firstOf(p, OpKind::Contraction).inProduct = true; },
+               "is no part of a product: ");
   expectBroken([](Problem &p) { std::swap(p.ops[2], p.ops[9]); }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].results = p.ops[1].results; }, "result is no new value");
   expectBroken([](Problem &p) { p.ops[2].operands.pop_back(); }, "differ in the number");

@@ -187,7 +187,7 @@ TEST(PlanSearch, ContextParallelismSplitsActivations) {
   std::string rest = "tp=1,pp=1,ep=1,zero=1,recompute=full,micro_batch=1,";
   // For dtc's own programs gathered keys are products, whose scores are most of the activations.
   Cluster on = cluster("dgx-h100");
-  on.software.fusedRotary = false;
+  on.software.flashAttention = 3;
   Prediction whole = best(problem, 16, rest + "dp=16,cp=1", on).predicted,
              split = best(problem, 16, rest + "dp=4,cp=4,cp_by=keys", on).predicted;
   EXPECT_LT(split.memory.activations, whole.memory.activations / 2.5) << "all but keys and values";
@@ -203,7 +203,7 @@ TEST(PlanSearch, GatheredKeysKeepScoresWhereNoKernelTakesThem) {
   const std::string rest =
       "dp=1,tp=1,cp=4,pp=1,ep=1,zero=1,recompute=none,micro_batch=4,cp_by=keys";
   Cluster other = cluster("dgx-h100");
-  other.software.fusedRotary = false;
+  other.software.flashAttention = 3;
   Prediction own = best(problem, 4, rest).predicted,
              elsewhere = best(problem, 4, rest, other).predicted;
   const double scores = 4.0 * 8 * (4096 / 4) * 4096 * 4; // samples, heads, queries, keys, f32
