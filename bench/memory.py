@@ -45,6 +45,16 @@ GROUPS = {
     "pipeline, zero": [(4, f"pp=2,dp=2,schedule=1f1b,micro_batch=1,zero={level}") for level in (0, 1, 2, 3)]
                       + [(4, "pp=2,dp=2,schedule=zb,micro_batch=1,zero=2")],
 }
+# Plans of which some layers are stored by the level below. A plan file says so.
+MIXED = {
+    "zero_blocks": [(devices, f"{plan},zero={level}") for level in (2, 3) for devices, plan in (
+        (2, "dp=2"), (4, "dp=4,micro_batch=1"), (4, "dp=2,tp=2,micro_batch=2"), (2, "dp=2,micro_batch=2,recompute=full"))],
+    "pipeline, zero_blocks": [(4, f"pp=2,dp=2,schedule={kind},micro_batch=1,zero={level}")
+                              for kind in ("1f1b", "zb") for level in (2, 3)],
+}
+# The layers with the lower level, of models whose parameters say in which layer they are.
+LOWER = {"gpt2": [(0,), (1,)], "llama": [(0,), (1,)], "wide": [(0, 1, 2), (1, 2, 3), (1, 3)]}
+LAYER = re.compile(r"parameter: \S*?(?:layers|h)\.(\d+)\.")
 SMALL = ["gpt2", "llama", "resnet_tiny", "t5", "mixtral", "moe"]
 TINY = 4096  # a stage that has nothing to do holds a few numbers
 # What a model's shapes rule out, or what `dtc compile` refuses for it.
@@ -60,11 +70,12 @@ class Case:
     plan: str
     batch: int = 8
     precision: str = "fp32"
+    lower: tuple[int, ...] = ()  # layers that are stored by the level of ZeRO below the plan's
 
-    def flags(self) -> list[str]:
+    def flags(self, plan: object = None) -> list[str]:
         return [str(each) for each in (
             self.path, "--target", "cpu", "--cluster", "cpu", "--loss", "cross_entropy", "--global-batch", self.batch,
-            "--precision", self.precision, "--devices", self.devices, "--plan", self.plan)]
+            "--precision", self.precision, "--devices", self.devices, "--plan", plan or self.plan)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +102,9 @@ def cases(grids: list[str], folder: pathlib.Path) -> list[Case]:
         models.append(("wide", wide_model(folder)))
     return [Case(group, model, path, devices, plan)
             for model, path in models for group, plans in GROUPS.items() for devices, plan in plans
-            if not any(axis in plan for axis in NOT_SPLIT.get(model, ()))]
+            if not any(axis in plan for axis in NOT_SPLIT.get(model, ()))] + [
+        Case(group, model, path, devices, plan, lower=lower)
+        for model, path in models for group, plans in MIXED.items() for devices, plan in plans for lower in LOWER.get(model, [])]
 
 
 def output(*command: object) -> str:
@@ -101,10 +114,33 @@ def output(*command: object) -> str:
     return done.stdout
 
 
+def with_lower_levels(saved: str, lower: tuple[int, ...]) -> str:
+    """A saved plan, with these layers stored by the level of ZeRO below its own."""
+    level = re.search(r"^  zero: (\d)$", saved, re.M).group(1)
+    axes = re.compile({"2": "gradient_axes", "3": "storage_axes"}[level] + r": \[[^]]*\]")
+    lines, layers = [], set()
+    for line in saved.splitlines():
+        layer = LAYER.search(line)
+        if layer and axes.search(line):
+            layers.add(int(layer.group(1)))
+            if int(layer.group(1)) in lower:
+                line = axes.sub(axes.pattern.split(":")[0] + ": []", line)
+        lines.append(line)
+    blocks = f"  zero: {level}\n  zero_blocks: {len(layers - set(lower))}\n"
+    return "\n".join(lines).replace(f"  zero: {level}\n", blocks) + "\n"
+
+
 def measure(case: Case) -> list[Role]:
     """A role for each rank of the pipeline. Stages of several chunks of a rank have the figure of the rank."""
-    predicted = [stage["peak_memory_bytes"] for stage in json.loads(output("plan", *case.flags(), "--json"))["stages"]]
-    scheduled = output("compile", *case.flags(), "--verify=off", "--emit", "schedule")
+    with tempfile.TemporaryDirectory() as folder:
+        flags = case.flags()
+        if case.lower:
+            plan = pathlib.Path(folder) / "plan.yaml"
+            output("plan", *flags, "--save-plan", plan)
+            plan.write_text(with_lower_levels(plan.read_text(), case.lower))
+            flags = case.flags(plan)
+        predicted = [stage["peak_memory_bytes"] for stage in json.loads(output("plan", *flags, "--json"))["stages"]]
+        scheduled = output("compile", *flags, "--verify=off", "--emit", "schedule")
     arenas = [int(size) for size in re.findall(r"exec\.arena_bytes = (\d+)", scheduled)]
     return [Role(*each) for each in zip(predicted, arenas, strict=False)]
 
@@ -128,7 +164,8 @@ def main() -> int:
             except RuntimeError as refused:
                 print(f"{case.model:12} {case.devices} {case.plan:58} {refused}", flush=True)
                 continue
-            print(f"{case.model:12} {case.devices} {case.plan:58} "
+            lower = f" without {case.lower}" if case.lower else ""
+            print(f"{case.model:12} {case.devices} {case.plan + lower:58} "
                   + "  ".join(f"{role.predicted} of {role.arena} {100 * role.error:+.1f} %" for role in roles), flush=True)
             grid = "wide" if case.model == "wide" else "small"
             worst.setdefault(case.group, {}).setdefault(grid, []).extend(role.error for role in roles if role.arena > TINY)

@@ -202,6 +202,20 @@ def test_prediction_of_stored_parts(tmp_path, grid, part, most):
         assert abs(role.error) <= most, (case.plan, role)
 
 
+@pytest.mark.parametrize("devices,plan,lower,most", [
+    (4, "dp=4,micro_batch=1,zero=3", (1, 2, 3), 0.01),  # 7.7 % too low with one part of a stage beside the other
+    (2, "dp=2,micro_batch=2,recompute=full,zero=3", (0, 1, 2), 0.01),
+    (2, "dp=2,micro_batch=2,recompute=full,zero=2", (1, 2, 3), 0.01),
+    (4, "dp=2,tp=2,micro_batch=2,zero=3", (1, 3), 0.01),
+    (4, "pp=2,dp=2,schedule=1f1b,micro_batch=1,zero=3", (1, 3), 0.03),
+    (4, "pp=2,dp=2,schedule=1f1b,micro_batch=1,zero=2", (1, 3), 0.03),
+    (4, "pp=2,dp=2,schedule=zb,micro_batch=1,zero=3", (1, 3), 0.04)])
+def test_prediction_where_some_layers_are_stored_by_a_lower_level(four_layers, devices, plan, lower, most):
+    """What one block gathers ahead or scatters lies beside others, which store theirs by another level."""
+    for role in memory.measure(memory.Case("", "", four_layers, devices, plan, lower=lower)):
+        assert abs(role.error) <= most, role
+
+
 def test_the_trace_of_a_compiled_plan_has_the_predicted_peak(tmp_path):
     """The prediction is made again after the IR has been lowered."""
     trace, artifact = tmp_path / "trace.json", tmp_path / "gpt2.dtc"

@@ -97,8 +97,8 @@ namespace {
 class TemporaryFinder {
 public:
   TemporaryFinder(const RankExecution &execution, const StageCalls &calls, StageCall call,
-                  const std::vector<int> &units)
-      : execution(execution), calls(calls), call(call), units(units),
+                  const std::vector<int> &units, const std::vector<bool> &scattered)
+      : execution(execution), calls(calls), call(call), units(units), scattered(scattered),
         maker(execution.buffers.size(), kNone), reach(execution.buffers.size(), -1) {
     for (size_t i = 0; i < execution.steps.size(); ++i)
       if (calls.has(call, i))
@@ -112,7 +112,7 @@ private:
 
   void enter(size_t i);
   std::vector<bool> elsewhere() const;
-  void placeTerms(Liveness &liveness, std::vector<bool> &atHome) const;
+  void placeTerms(Liveness &liveness, std::vector<bool> &atHome);
   void spread(const Liveness::Life &life, std::span<Temporary> to) const;
   bool isForward() const { return call == StageCall::Forward; }
   /// The one of two units that the call comes to later.
@@ -122,6 +122,7 @@ private:
   const StageCalls &calls;
   StageCall call;
   const std::vector<int> &units; ///< by step
+  std::vector<bool> scattered;   ///< by buffer: gradients, and with `placeTerms` their terms
   std::vector<size_t> maker;     ///< by buffer: the first step that writes it
   std::vector<int> reach;        ///< by buffer: the unit in which the call uses it last
 };
@@ -143,7 +144,7 @@ void TemporaryFinder::enter(size_t i) {
 
 /// A gradient that is added to what is there lies in that place, unless a product makes it. A term
 /// whose stage isn't that of the sum has a place of its own.
-void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) const {
+void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) {
   std::vector<bool> accumulated(execution.buffers.size(), false);
   for (size_t i = execution.steps.size(); i-- > 0;) {
     const ExecutionStep &step = execution.steps[i];
@@ -156,7 +157,10 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       return maker[buffer] != kNone && units[maker[buffer]] == units[i];
     };
     auto here = std::count_if(step.reads.begin(), step.reads.end(), isHere);
+    bool isScattered = std::any_of(step.writes.begin(), step.writes.end(),
+                                   [&](int buffer) { return scattered[buffer]; });
     for (int buffer : step.reads) {
+      scattered[buffer] = scattered[buffer] || isScattered;
       if (maker[buffer] == kNone || execution.buffers[buffer].persistent)
         continue;
       accumulated[buffer] = adds;
@@ -227,14 +231,16 @@ std::vector<Temporary> TemporaryFinder::run() {
       spread(life, during);
     else
       for (Temporary &at : during)
-        at.atHome += execution.buffers[life.buffer].bytes;
+        (scattered[life.buffer] ? at.ofScattered : at.atHome) +=
+            execution.buffers[life.buffer].bytes;
   }
   return result;
 }
 
 std::vector<Temporary> temporariesOf(const RankExecution &execution, const StageCalls &calls,
-                                     StageCall call, const std::vector<int> &units) {
-  return TemporaryFinder(execution, calls, call, units).run();
+                                     StageCall call, const std::vector<int> &units,
+                                     const std::vector<bool> &scattered) {
+  return TemporaryFinder(execution, calls, call, units, scattered).run();
 }
 
 } // namespace dtc::plan

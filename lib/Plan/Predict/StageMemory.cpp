@@ -30,57 +30,23 @@ int StageCosts::findExchanged() const {
   return any(&WeightClass::Ranks::storage) ? 3 : any(&WeightClass::Ranks::gradient) ? 2 : 0;
 }
 
-/// One past the last unit of a stage that has the higher of two levels.
-int StageCosts::zeroEndOf(const StageRun &run) const {
-  int end = run.end;
-  while (!higherBefore.empty() && end > run.begin && higherBefore[end] == higherBefore[end - 1])
-    --end;
-  return end;
-}
-
-StageCosts::Parts StageCosts::partsOf(const StageRun &run) const {
-  int zeroEnd = exchanged > 0 ? zeroEndOf(run) : run.end;
-  Parts parts;
-  auto add = [&](const UnitCosts *costs, int begin, int end) {
-    int middle = std::clamp(zeroEnd, begin, end);
-    if (begin < middle)
-      parts.list[parts.count++] = {costs, begin, middle, exchanged};
-    if (middle < end)
-      parts.list[parts.count++] = {costs, middle, end, exchanged - 1};
-  };
-  if (run.kept > run.begin)
-    add(recomputed, run.begin, run.kept);
-  add(&unitCosts, run.kept, run.end);
-  return parts;
-}
-
 /// The last units run their forward pass last and their backward pass first, while those before
 /// them keep what they do.
 int64_t StageCosts::peakBytes(const StageRun &run) const {
-  int64_t most = 0;
   double share = parametersOf(run).waitingShare;
-  Parts parts = partsOf(run);
-  for (size_t i = parts.count; i-- > 0;) {
-    const Part &part = parts.list[i];
-    int64_t before = 0;
-    if (run.kept > run.begin && part.begin >= run.kept)
-      before = recomputed->savedBytes(run.begin, run.kept) +
-               (part.begin > run.kept ? unitCosts.savedBytes(run.kept, part.begin) : 0);
-    else if (part.begin > run.begin)
-      before = part.costs->savedBytes(run.begin, part.begin);
-    most = std::max(most, before + part.costs->peakBytes(part.begin, part.end, part.zero, share));
+  int64_t before = 0, most = 0;
+  if (run.kept > run.begin) {
+    before = recomputed->savedBytes(run.begin, run.kept);
+    most = recomputed->peakBytes(run.begin, run.kept, exchanged, share);
   }
-  return most;
+  return std::max(most, before + unitCosts.peakBytes(run.kept, run.end, exchanged, share));
 }
 
 int64_t StageCosts::temporaryBytes(StageCall call, const StageRun &run) const {
-  int64_t most = 0;
   double share = parametersOf(run).waitingShare;
-  Parts parts = partsOf(run);
-  for (size_t i = 0; i < parts.count; ++i) {
-    const Part &part = parts.list[i];
-    most = std::max(most, part.costs->temporaryBytes(call, part.begin, part.end, part.zero, share));
-  }
+  int64_t most = unitCosts.temporaryBytes(call, run.kept, run.end, exchanged, share);
+  if (run.kept > run.begin)
+    most = std::max(most, recomputed->temporaryBytes(call, run.begin, run.kept, exchanged, share));
   return most;
 }
 

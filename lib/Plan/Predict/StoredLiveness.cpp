@@ -11,9 +11,9 @@ namespace {
 class StoredFinder {
 public:
   StoredFinder(const RankExecution &execution, const Problem &problem, int units,
-               const std::vector<int> &unitOfStep)
+               const std::vector<int> &unitOfStep, const StorageLevels &levels)
       : execution(execution), problem(problem), units(units), unitOfStep(unitOfStep),
-        readers(execution.buffers.size()), writers(execution.buffers.size(), none) {
+        levels(levels), readers(execution.buffers.size()), writers(execution.buffers.size(), none) {
     for (std::vector<size_t> &steps : first)
       steps.assign(units, none);
     for (size_t i = 0, leaving = execution.firstLeaving(); i < leaving; ++i) {
@@ -38,11 +38,11 @@ public:
     const std::vector<int64_t> byStep(execution.steps.size() + 1, 0), byUnit(units, 0);
     found = {byStep, byStep, byUnit, byUnit, byUnit};
     for (ValueId value = 0; value < problem.arguments; ++value)
-      if (problem.values[value].trainable)
+      if (problem.values[value].trainable && isGathered(levels, value))
         for (bool backward : {false, true})
           addParameter(execution.bufferOf(value), backward);
     for (const auto &[parameter, buffer] : execution.gradientBuffers)
-      if (problem.values[parameter].trainable)
+      if (problem.values[parameter].trainable && isScattered(levels, parameter))
         addGradient(buffer);
     for (std::vector<int64_t> *list : {&found.gathered, &found.scattered})
       std::partial_sum(list->begin(), list->end(), list->begin());
@@ -145,6 +145,7 @@ private:
   int units;
   bool joined = false;
   const std::vector<int> &unitOfStep;
+  const StorageLevels &levels;
   std::vector<std::vector<size_t>> readers; ///< by buffer of a parameter: steps
   std::vector<size_t> writers;              ///< by buffer: the last step
   std::vector<size_t> first[2];             ///< step of each unit, by pass
@@ -155,8 +156,8 @@ private:
 } // namespace
 
 StoredInStages storedLiveness(const RankExecution &execution, const Problem &problem, int units,
-                              const std::vector<int> &unitOfStep) {
-  StoredFinder finder(execution, problem, units, unitOfStep);
+                              const std::vector<int> &unitOfStep, const StorageLevels &levels) {
+  StoredFinder finder(execution, problem, units, unitOfStep, levels);
   return {finder.run(/*isJoined=*/false), finder.run(/*isJoined=*/true)};
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 namespace dtc::plan {
 
@@ -60,6 +61,18 @@ UniformStages::UniformStages(const PlannedModel &planned, const Plan &plan, cons
       placement(placementOf(plan.degrees)), model(cluster, devices),
       execution(problem, facts, plan, model, workspace) {}
 
+/// Of a plan that stores by two levels.
+static StorageLevels levelsOf(const Plan &plan, const Problem &problem) {
+  if (plan.degrees.zeroBlocks == 0)
+    return {};
+  StorageLevels levels(problem.arguments, 0);
+  std::map<std::string, ValueId> parameters = parametersByName(problem);
+  for (const ParameterStorage &storage : plan.storage)
+    if (auto value = parameters.find(storage.parameter); value != parameters.end())
+      levels[value->second] = zeroLevel(storage);
+  return levels;
+}
+
 bool UniformStages::start() {
   bool allocates = model.getCluster().software.cachingAllocator;
   bool exchanges = plan.degrees.zero > 1 && hasPlaces(model.getCluster().software);
@@ -71,6 +84,8 @@ bool UniformStages::start() {
   keepDistinct(at);
   FoldedCuts allocated;
   if (const Folding *folding = planned.folding) {
+    if (plan.degrees.zeroBlocks > 0)
+      return false;
     auto kinds = foldRecomputation(*folding, plan.recompute);
     auto folded = foldCuts(*folding, planned.blocks, at);
     if (!kinds || !folded)
@@ -84,7 +99,7 @@ bool UniformStages::start() {
                      model.getCluster().software);
     allocated.cuts = at;
     unitCosts = std::make_unique<UnitCosts>(problem, facts, execution, plan.mesh, std::move(at),
-                                            planned.blocks);
+                                            planned.blocks, levelsOf(plan, problem));
   }
   if (allocates)
     allocations.emplace(problem, execution, allocated);

@@ -67,18 +67,19 @@ bool UnitCosts::build(const Problem &problem, const ProblemFacts &facts,
 
 UnitCosts::ExecutedSteps UnitCosts::stepsOf(const Problem &problem,
                                             const RankExecution &execution) const {
-  ExecutedSteps result{execution, StageCalls(execution, problem), {}, {}};
+  ExecutedSteps result{execution, StageCalls(execution, problem), {}, {}, {}};
   result.units.reserve(execution.steps.size());
   for (const ExecutionStep &step : execution.steps)
     result.units.push_back(executedUnitOf(step.position));
-  result.besideScatters = stepsBesideScatters(result);
+  findWaits(result);
   return result;
 }
 
 UnitCosts::UnitCosts(const Problem &problem, const ProblemFacts &facts,
                      const RankExecution &execution, const sharding::Mesh &mesh,
-                     std::vector<OpId> given, const std::vector<Block> &blocks)
-    : cuts(std::move(given)), executed{cuts, {}} {
+                     std::vector<OpId> given, const std::vector<Block> &blocks,
+                     StorageLevels levels)
+    : cuts(std::move(given)), levels(std::move(levels)), executed{cuts, {}} {
   build(problem, facts, execution, mesh, blocks);
 }
 
@@ -449,7 +450,7 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
   for (int unit : steps.units)
     blocks.push_back(blockOfUnit[unit]);
   const StoredInStages stored =
-      storedLiveness(steps.execution, problem, blockOfUnit.back() + 1, blocks);
+      storedLiveness(steps.execution, problem, blockOfUnit.back() + 1, blocks, levels);
   addTemporaries(steps, stored.apart);
   addPeaks(steps, stored.joined, live, forward, backward);
   return true;

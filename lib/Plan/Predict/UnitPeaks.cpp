@@ -13,8 +13,8 @@ static RangeMax sumOf(std::vector<int64_t> first, const std::vector<int64_t> &se
 }
 
 UnitPeaks::UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
-                     std::shared_ptr<const UnitBlocks> blocks)
-    : blocks(std::move(blocks)), own(own), withBefore(sumOf(own, beside.ofBefore)),
+                     std::shared_ptr<const UnitNeighbours> given)
+    : neighbours(std::move(given)), own(own), withBefore(sumOf(own, beside.ofBefore)),
       left(beside.left) {
   const size_t units = own.size();
   if (std::ranges::all_of(left, [](int64_t bytes) { return bytes == 0; }))
@@ -22,7 +22,7 @@ UnitPeaks::UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
   for (size_t i = 0; i < (left.empty() ? 1 : std::size(kLeft)); ++i) {
     std::vector<int64_t> after = own;
     for (size_t unit = 0; unit < units; ++unit) {
-      size_t next = this->blocks->end[unit];
+      size_t next = neighbours->after[unit];
       after[unit] += beside.ofAfter[unit];
       if (i > 0 && next < units)
         after[unit] += std::llround(kLeft[i] * double(left[next]));
@@ -45,9 +45,13 @@ UnitPeaks::UnitPeaks(std::vector<int64_t> each, const Beside &ofUnits) : left(of
 int64_t UnitPeaks::of(int a, int b, int from, int to, double share) const {
   if (!sumAfter.empty())
     return own(from, to) - sumBefore[a] + sumAfter[b];
-  if (!blocks || blocks->end[a] >= b)
+  if (!neighbours)
     return own(from, to);
-  int first = blocks->end[a], last = blocks->begin[b - 1];
+  const int first = std::min(neighbours->firstBefore[a], b);
+  const int last = std::max(neighbours->endAfter[b - 1], a);
+  const int begin = std::min(std::max(neighbours->firstAfter[a], a), last);
+  if (first >= b && begin >= last)
+    return own(from, to);
   int64_t most = 0;
   // Between two shares the most is convex: never too little.
   const bool waits = share > 0 && !left.empty();
@@ -63,10 +67,17 @@ int64_t UnitPeaks::of(int a, int b, int from, int to, double share) const {
       bytes += std::llround(way * double(peaks[low + 1](begin, end) - bytes));
     most = std::max(most, bytes);
   };
-  add(withAfter, a, first);
-  add(withBoth, first, last);
-  if (int begin = std::max(last, from), end = std::min(b, to); begin < end)
-    most = std::max(most, withBefore(begin, end));
+  auto addWithoutAfter = [&](const RangeMax &peaks, int begin, int end) {
+    begin = std::max(begin, from);
+    end = std::min(end, to);
+    if (begin < end)
+      most = std::max(most, peaks(begin, end));
+  };
+  addWithoutAfter(own, a, begin);
+  add(withAfter, begin, std::min(first, last));
+  add(withBoth, std::max(first, begin), last);
+  addWithoutAfter(own, last, first);
+  addWithoutAfter(withBefore, std::max(first, last), b);
   return most;
 }
 
@@ -119,12 +130,47 @@ std::vector<int64_t> UnitCosts::ofWhole(const std::vector<int64_t> &byUnit) cons
   return forWhole([&](int unit) { return byUnit[unit]; });
 }
 
-/// Of each unit of the whole model, what the block before its own has, or that after it.
-std::vector<int64_t> UnitCosts::beside(const std::vector<int64_t> &byBlock, bool after) const {
-  return forWhole([&](int unit) {
-    size_t other = after ? blockOfUnit[unit] + 1 : blockOfUnit[unit] - 1; // maybe out of range
-    return other < byBlock.size() ? byBlock[other] : 0;
+/// Of each unit of the whole model, what the nearest block before its own has of those that have
+/// anything, or that after it. One of `ends` (by block) comes between without anything.
+std::vector<int64_t> UnitCosts::beside(const std::vector<int64_t> &byBlock, bool after,
+                                       const std::vector<bool> &ends) const {
+  return forWhole([&](int unit) -> int64_t {
+    for (size_t other = blockOfUnit[unit];;) {
+      after ? ++other : --other; // maybe out of range
+      if (other >= byBlock.size())
+        return 0;
+      if (byBlock[other] > 0 || (!ends.empty() && ends[other]))
+        return byBlock[other];
+    }
   });
+}
+
+/// Of units that hold something of blocks with `before` and with `after`, by unit of the whole
+/// model. `gathersAhead`: only from the first block of a stage on that has something itself.
+std::shared_ptr<const UnitNeighbours> UnitCosts::neighboursOf(const std::vector<int64_t> &before,
+                                                              const std::vector<int64_t> &after,
+                                                              bool gathersAhead) const {
+  const std::vector<int> &begin = exchanging->begin, &end = exchanging->end;
+  const int count = units();
+  UnitNeighbours result;
+  for (std::vector<int> *list :
+       {&result.firstBefore, &result.firstAfter, &result.endAfter, &result.after})
+    list->resize(count, 0);
+  for (int unit = 0; unit < count; ++unit)
+    result.endAfter[unit] = after[unit] > 0 ? begin[unit]
+                            : unit > 0      ? result.endAfter[unit - 1]
+                                            : 0;
+  for (int unit = count; unit-- > 0;) {
+    const bool isLast = unit + 1 == count;
+    const int next = end[unit];
+    result.firstBefore[unit] = before[unit] > 0 ? next
+                               : isLast         ? count
+                                                : result.firstBefore[unit + 1];
+    const bool starts = !gathersAhead || after[unit] > 0;
+    result.firstAfter[unit] = starts ? unit : isLast ? count : result.firstAfter[unit + 1];
+    result.after[unit] = next == count || after[next] > 0 ? next : result.after[next];
+  }
+  return std::make_shared<UnitNeighbours>(std::move(result));
 }
 
 /// What a step has of the parameters and gradients of its own unit.
@@ -134,15 +180,22 @@ static int64_t storedAt(const StoredLiveness &stored, size_t step, int storing) 
 
 /// By step, whether its block has waited for no collective yet in the backward pass. Collectives
 /// are done in order: from the first on that it waits for, the scatters of the block after it are.
-std::vector<bool> UnitCosts::stepsBesideScatters(const ExecutedSteps &steps) const {
-  std::vector<bool> result, done(blockOfUnit.back() + 1, false);
+void UnitCosts::findWaits(ExecutedSteps &steps) const {
+  steps.waits.assign(blockOfUnit.back() + 1, false);
   for (size_t i = 0; i < steps.units.size(); ++i) {
     const ExecutionStep &step = steps.execution.steps[i];
     int block = blockOfUnit[steps.units[i]];
-    result.push_back(!done[block]);
+    steps.besideScatters.push_back(!steps.waits[block]);
     if (step.backward() && step.collective && *step.collective != sharding::StepKind::Slice)
-      done[block] = true;
+      steps.waits[block] = true;
   }
+}
+
+/// By buffer.
+std::vector<bool> UnitCosts::scatteredGradients(const RankExecution &execution) const {
+  std::vector<bool> result(execution.buffers.size(), false);
+  for (const auto &[parameter, buffer] : execution.gradientBuffers)
+    result[buffer] = isScattered(levels, parameter);
   return result;
 }
 
@@ -176,7 +229,7 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
   for (const Temporary &at : call) {
     // What is scattered is made as a whole first.
     int64_t whole = storedAt(stored, at.step, storing);
-    int64_t bytes = at.live + whole - (storing > 0 ? 0 : at.atHome);
+    int64_t bytes = at.live + whole - at.atHome - (storing > 0 ? 0 : at.ofScattered);
     UnitMost &most = result[at.unit];
     most.all = std::max(most.all, bytes);
     most.below = std::max(most.below, bytes - at.below);
@@ -195,17 +248,17 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
 void UnitCosts::addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored) {
   for (int call = 0; call < kStageCalls; ++call) {
     auto kind = static_cast<StageCall>(call);
-    const std::vector<Temporary> all =
-        temporariesOf(steps.execution, steps.calls, kind, steps.units);
+    const std::vector<Temporary> all = temporariesOf(
+        steps.execution, steps.calls, kind, steps.units, scatteredGradients(steps.execution));
     for (int storing = 0; storing < kStorings; ++storing)
-      addTemporaries(kind, storing, stored,
+      addTemporaries(kind, storing, stored, steps.waits,
                      mostOfUnits(all, stored, storing, executedUnits(), steps.besideScatters));
   }
 }
 
 template <typename Most>
 void UnitCosts::addTemporaries(StageCall kind, int storing, const StoredLiveness &stored,
-                               const std::vector<Most> &units) {
+                               const std::vector<bool> &waits, const std::vector<Most> &units) {
   auto whole = [&](int64_t Most::*bytes) {
     return forWhole([&](int unit) { return units[unit].*bytes; });
   };
@@ -223,15 +276,15 @@ void UnitCosts::addTemporaries(StageCall kind, int storing, const StoredLiveness
     mostOf[storing][call] = UnitPeaks(whole(&Most::all));
     return;
   }
-  mostOf[storing][call] = peaksOf(whole(&Most::all), stored, !forward, gathers, scatters,
+  mostOf[storing][call] = peaksOf(whole(&Most::all), {stored, !forward, gathers, scatters, waits},
                                   whole(&Most::all), whole(&Most::beside));
 }
 
 /// `most`: of each unit, and in its steps beside scatters.
-UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const StoredLiveness &stored,
-                             bool backward, bool gathers, bool scatters,
+UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const Exchanged &exchanged,
                              const std::vector<int64_t> &most,
                              const std::vector<int64_t> &besideScatters) const {
+  const auto &[stored, backward, gathers, scatters, waits] = exchanged;
   const std::vector<int64_t> nothing(units(), 0);
   auto each = [&](const std::vector<int64_t> &byBlock) {
     return forWhole([&](int unit) { return byBlock[blockOfUnit[unit]]; });
@@ -246,12 +299,18 @@ UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const StoredLivene
   if (backward && gathers)
     others.ofBefore = beside(stored.backward, false);
   if (scatters) {
-    others.ofAfter = countedBeside(beside(stored.gradients, true), most, besideScatters);
+    others.ofAfter = countedBeside(beside(stored.gradients, true, waits), most, besideScatters);
     others.left = each(stored.gradients);
   } else if (!backward) {
     others.ofAfter = beside(stored.forward, true);
   }
-  return UnitPeaks(own, others, exchanging);
+  return UnitPeaks(
+      own, others,
+      neighboursOf(gathers ? each(backward ? stored.backward : stored.forward) : nothing,
+                   scatters    ? others.left
+                   : !backward ? each(stored.forward)
+                               : nothing,
+                   !backward));
 }
 
 int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, double share) const {
@@ -306,8 +365,8 @@ void UnitCosts::addPeaks(const ExecutedSteps &steps, const StoredLiveness &store
     auto peaks = [&](bool back, const std::vector<int64_t> &whole) {
       std::vector<int64_t> own = raised(most[back], whole, back);
       return gathers || (back && scatters)
-                 ? peaksOf(own, stored, back, gathers, back && scatters, ofWhole(most[back]),
-                           ofWhole(beforeWaits[back]))
+                 ? peaksOf(own, {stored, back, gathers, back && scatters, steps.waits},
+                           ofWhole(most[back]), ofWhole(beforeWaits[back]))
                  : UnitPeaks(own);
     };
     mostForward[storing] = peaks(false, forward);

@@ -60,12 +60,15 @@ struct Temporary {
   int64_t live = 0;
   /// What of it lies in messages if a stage begins with the step's unit, ends with it, or both.
   int64_t below = 0, above = 0, outside = 0;
-  /// What of it is added to gradients as it is made, and lies there.
-  int64_t atHome = 0;
+  /// What of it is added to gradients as it is made, and lies there. `ofScattered`: the same of
+  /// gradients that ZeRO-2 scatters, which lie there only where it doesn't.
+  int64_t atHome = 0, ofScattered = 0;
 };
 
-/// Of each step of the call. `units`: by step of the execution.
+/// Of each step of the call. `units`: by step of the execution. `scattered`: buffers of gradients
+/// that ZeRO-2 scatters.
 std::vector<Temporary> temporariesOf(const RankExecution &execution, const StageCalls &calls,
-                                     StageCall call, const std::vector<int> &units);
+                                     StageCall call, const std::vector<int> &units,
+                                     const std::vector<bool> &scattered);
 
 } // namespace dtc::plan

@@ -258,18 +258,7 @@ private:
     double waitingShare = 0; ///< of a block's gradients, until they are added up
     simulate::RankCost rank;
   };
-  /// Units of a stage that are recomputed alike and stored by one level of ZeRO.
-  struct Part {
-    const UnitCosts *costs;
-    int begin, end, zero;
-  };
-  struct Parts {
-    std::array<Part, 4> list;
-    size_t count = 0;
-  };
-  Parts partsOf(const StageRun &run) const;
   int findExchanged() const;
-  int zeroEndOf(const StageRun &run) const;
   const Parameters &parametersOf(StageRun run) const;
   void findParameters(const StageRun &run, Parameters &result) const;
   simulate::RankCost sumOf(std::span<const StageRun> runs) const;

@@ -8,6 +8,9 @@
 //   parameters of      c and b       b and a       a
 //   gradients of       c             c and b       b and a
 //
+// A block between these that stores neither in parts has them for longer: those of the next block
+// are gathered before it, and the gradients of the last one that has some stay until then.
+//
 // What a block has of itself is counted step by step. That of its neighbours is counted by block,
 // as the cuts decide whether they are in the same stage.
 #pragma once
@@ -32,8 +35,17 @@ struct StoredInStages {
   StoredLiveness joined;
 };
 
+/// Of each argument, by which level of ZeRO it is stored; empty: all that are trained by one level.
+using StorageLevels = std::vector<int>;
+inline bool isGathered(const StorageLevels &levels, ValueId parameter) {
+  return levels.empty() || levels[parameter] > 2;
+}
+inline bool isScattered(const StorageLevels &levels, ValueId parameter) {
+  return levels.empty() || levels[parameter] > 1;
+}
+
 /// `unitOfStep`: of `units`.
 StoredInStages storedLiveness(const RankExecution &execution, const Problem &problem, int units,
-                              const std::vector<int> &unitOfStep);
+                              const std::vector<int> &unitOfStep, const StorageLevels &levels = {});
 
 } // namespace dtc::plan

@@ -52,6 +52,14 @@ struct UnitBlocks {
   std::vector<int> begin, end;
 };
 
+/// Which units of a stage [a, b) hold something of blocks beside their own: those of
+/// [firstAfter[a], endAfter[b - 1]) of a block after them, and those from firstBefore[a] on of one
+/// before them.
+struct UnitNeighbours {
+  std::vector<int> firstBefore, firstAfter, endAfter;
+  std::vector<int> after; ///< by unit, where the block after it begins of which it holds something
+};
+
 /// The most bytes of a pass in each unit. What it holds of the blocks beside its own counts where
 /// they are in the stage, too.
 class UnitPeaks {
@@ -64,7 +72,7 @@ public:
   UnitPeaks() = default;
   explicit UnitPeaks(std::vector<int64_t> own) : own(std::move(own)) {}
   UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
-            std::shared_ptr<const UnitBlocks> blocks);
+            std::shared_ptr<const UnitNeighbours> neighbours);
   /// All units of a stage exchange together: each has the parameters of those that come later in
   /// the pass, and the gradients of those that came before.
   UnitPeaks(std::vector<int64_t> own, const Beside &ofUnits);
@@ -77,7 +85,8 @@ public:
   int64_t atEnd(int a, int b, double share) const;
 
 private:
-  std::shared_ptr<const UnitBlocks> blocks; ///< null: nothing of others, or all of the stage
+  /// Null: nothing of others, or of all of the stage.
+  std::shared_ptr<const UnitNeighbours> neighbours;
   RangeMax own, withBefore;
   /// With what is left of the gradients of the block after it, by the shares of kLeft.
   static constexpr double kLeft[] = {0, 1. / 16, 1. / 2};
@@ -92,7 +101,7 @@ public:
   /// executed model, which exchange what ZeRO stores in parts; none: units do.
   UnitCosts(const Problem &problem, const ProblemFacts &facts, const RankExecution &execution,
             const sharding::Mesh &mesh, std::vector<OpId> cuts,
-            const std::vector<Block> &blocks = {});
+            const std::vector<Block> &blocks = {}, StorageLevels levels = {});
   /// Of the whole model, whose units are between `cuts`, from a folded one's; null
   /// where its blocks that are alike don't do the same.
   static std::unique_ptr<UnitCosts> ofFolded(const Problem &folded, const ProblemFacts &facts,
@@ -146,6 +155,7 @@ private:
     StageCalls calls;
     std::vector<int> units; ///< by step, of those executed
     std::vector<bool> besideScatters;
+    std::vector<bool> waits; ///< by block, whether it waits for a collective in the backward pass
   };
 
   UnitCosts() = default;
@@ -163,18 +173,29 @@ private:
   static constexpr int kStorings = 3;
   static int storing(int zero) { return std::max(0, zero - 1); }
   ExecutedSteps stepsOf(const Problem &problem, const RankExecution &execution) const;
-  std::vector<bool> stepsBesideScatters(const ExecutedSteps &steps) const;
+  void findWaits(ExecutedSteps &steps) const;
+  std::vector<bool> scatteredGradients(const RankExecution &execution) const;
   template <typename Of> std::vector<int64_t> forWhole(Of of) const;
   std::vector<int64_t> ofWhole(const std::vector<int64_t> &byUnit) const;
   void findBlocksOfUnits(const std::vector<Block> &blocks);
-  std::vector<int64_t> beside(const std::vector<int64_t> &byBlock, bool after) const;
-  UnitPeaks peaksOf(const std::vector<int64_t> &own, const StoredLiveness &stored, bool backward,
-                    bool gathers, bool scatters, const std::vector<int64_t> &most,
+  std::vector<int64_t> beside(const std::vector<int64_t> &byBlock, bool after,
+                              const std::vector<bool> &ends = {}) const;
+  std::shared_ptr<const UnitNeighbours> neighboursOf(const std::vector<int64_t> &before,
+                                                     const std::vector<int64_t> &after,
+                                                     bool gathersAhead) const;
+  /// Of a pass.
+  struct Exchanged {
+    const StoredLiveness &stored;
+    bool backward, gathers, scatters;
+    const std::vector<bool> &waits;
+  };
+  UnitPeaks peaksOf(const std::vector<int64_t> &own, const Exchanged &exchanged,
+                    const std::vector<int64_t> &most,
                     const std::vector<int64_t> &besideScatters) const;
   void addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored);
   template <typename Most>
   void addTemporaries(StageCall kind, int storing, const StoredLiveness &stored,
-                      const std::vector<Most> &units);
+                      const std::vector<bool> &waits, const std::vector<Most> &units);
   void addPeaks(const ExecutedSteps &steps, const StoredLiveness &stored,
                 const std::vector<int64_t> &live, const std::vector<int64_t> &forward,
                 const std::vector<int64_t> &backward);
@@ -191,6 +212,7 @@ private:
   void addArguments(const Problem &problem, const ProblemFacts &facts);
 
   std::vector<OpId> cuts;
+  StorageLevels levels;
   FoldedCuts executed; ///< what was executed; the same, unless it was folded
   std::vector<int> executedUnit;                     ///< by position
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
