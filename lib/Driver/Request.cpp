@@ -109,6 +109,15 @@ static Error saidIn(const Options &options, Error error) {
   return options.readFrom.empty() ? error : Error{options.readFrom + ": " + error.message};
 }
 
+/// What a plan of the forward pass alone can't keep of its pins; nothing where it can.
+static std::optional<Error> whyNotForward(const Options &options, const plan::Spec &spec) {
+  std::string pin = plan::pinOfTraining(spec);
+  if (options.train.loss != training::LossKind::None || pin.empty())
+    return std::nullopt;
+  const std::string where = isPlanFile(options.plan) ? options.plan + ": " : "plan: ";
+  return Error{where + pin + " is for training, not for --loss none", plan::ErrorCategory::Usage};
+}
+
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkOutputs(options); !status.isOk())
     return fail(errorOf(status));
@@ -142,6 +151,8 @@ Outcome<Request> readRequest(const Options &options) {
   auto filled = plan::fill(*parsed, options.devices);
   if (!filled)
     return fail(saidIn(options, filled.error()));
+  if (auto error = whyNotForward(options, *filled))
+    return fail(atConfigured(options, *error));
   if (options.microBatch && filled->microBatch && *options.microBatch != *filled->microBatch)
     return fail(atConfigured(options, {"--micro-batch " + std::to_string(*options.microBatch) +
                                            " contradicts micro_batch=" +

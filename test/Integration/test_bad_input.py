@@ -333,6 +333,22 @@ def test_plan_whose_degrees_say_something_else(tmp_path, said, words):
     refused(call("dtc", "plan", *job, "--plan", plan), 2 if "devices" in words else 3, words)
 
 
+@pytest.mark.parametrize("pin", ["zero=1", "zero=2", "zero=3", "recompute=full", "offload=optimizer"])
+def test_settings_of_training_where_nothing_trains(tmp_path, pin):
+    """No gradients or states are stored: there is nothing to share, to compute again, or to keep elsewhere."""
+    job = [MODELS / "mlp.onnx", "--devices", 2, "--global-batch", 8]
+    compiled = ["compile", *job, "-o", tmp_path / "m.dtc"]
+    said = f"{pin} is for training, not for --loss none"
+    for command in (["plan", *job], compiled):
+        refused(call("dtc", *command, "--loss", "none", "--plan", f"dp=2,{pin}"), 2, said)
+    plan, degrees = tmp_path / "plan.yaml", tmp_path / "degrees.yaml"
+    check_call("dtc", "plan", *job, "--plan", f"dp=2,{pin}", "--save-plan", plan)
+    degrees.write_text(plan.read_text().split("\nmesh:")[0] + "\n")
+    for file in (plan, degrees):
+        refused(call("dtc", *compiled, "--loss", "none", "--plan", file), 2, f"{file}: {said}")
+    check_call("dtc", *compiled, "--loss", "none", "--plan", "dp=2,zero=0,recompute=none,offload=none")
+
+
 def test_cluster_of_too_few_devices(tmp_path):
     cluster = tmp_path / "small.yaml"
     cluster.write_text("device: a100-80\nnodes: 1\ndevices_per_node: 8\nintra_node: {bandwidth_gbs: 300}\n")

@@ -56,6 +56,11 @@ def test_stages_and_memory_have_what_the_facts_have(plan):
     assert 0 < plan.step_time < 1
 
 
+def test_a_setting_of_training_without_training_is_refused():
+    with pytest.raises(dtc.UsageError, match="zero=3 is for training, not for --loss none"):
+        dtc.plan(GPT2, gpus=4, cluster="dgx-h100", global_batch=8, loss="none", plan="zero=3")
+
+
 def test_settings_of_other_programs_are_those_of_the_command_line(plan, tmp_path):
     settings = plan.settings("megatron-core")
     command("dtc", "plan", GPT2, "--gpus", 4, "--cluster", "dgx-h100", "--global-batch", 8, "--precision", "bf16",

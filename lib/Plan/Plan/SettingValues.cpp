@@ -190,6 +190,14 @@ std::optional<std::string> pinnedValue(const Setting &setting, const Spec &spec)
   return valueText(setting, degrees);
 }
 
+std::string pinOfTraining(const Spec &spec) {
+  for (const Setting &setting : settings())
+    if (auto value = pinnedValue(setting, spec);
+        setting.isOfTraining && value && *value != valueText(setting, Degrees()))
+      return std::string(setting.name) + "=" + *value;
+  return "";
+}
+
 template <typename Word> static std::string wordsOf(std::span<const Word> words) {
   std::string all;
   for (Word word : words)

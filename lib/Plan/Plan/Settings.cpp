@@ -185,6 +185,7 @@ static std::vector<Setting> zeroSettings() {
            .inSpec = {0, 3},
            .inFile = {0, kNoLimit},
            .expects = "0, 1, 2 or 3",
+           .isOfTraining = true,
            .blocks = &Degrees::zeroBlocks,
            .effort = Effort::Memory,
            .topic = Topic::Memory,
@@ -250,6 +251,7 @@ static std::vector<Setting> timetableSettings() {
 static std::vector<Setting> memorySettings() {
   return {{.name = "recompute",
            .member = Member<Recompute>{&Degrees::recompute, &Spec::recompute},
+           .isOfTraining = true,
            .blocks = &Degrees::recomputeBlocks,
            .effort = Effort::Memory,
            .topic = Topic::Memory,
@@ -267,6 +269,7 @@ static std::vector<Setting> memorySettings() {
                }},
           {.name = "offload",
            .member = Member<Offload>{&Degrees::offload, &Spec::offload},
+           .isOfTraining = true,
            .effort = Effort::Placement,
            .topic = Topic::Memory,
            .about = [](const Degrees &, const SentenceFacts &facts) {

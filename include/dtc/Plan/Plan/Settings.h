@@ -83,6 +83,7 @@ struct Setting {
   const char *expects = nullptr;
   bool isRequired = false; ///< in a file; what else is left out has the default value
   bool isRare = false;     ///< left out of files and JSON where it has the default value
+  bool isOfTraining = false; ///< a forward pass alone has the default value
   /// The setting whose value 0 stands for. Null: 0 is 0.
   int64_t Degrees::*ifZero = nullptr;
   /// How many of the repeated blocks have its value; 0: all of them. Null: it isn't one of blocks.
@@ -148,6 +149,8 @@ void pinAsPlanned(const Setting &setting, const Degrees &degrees, Spec &spec);
 bool isPinned(const Setting &setting, const Spec &spec);
 /// What is pinned, as a SPEC says it; nothing where it is open or not sayable.
 std::optional<std::string> pinnedValue(const Setting &setting, const Spec &spec);
+/// The first pin that a forward pass alone can't keep, as "zero=1"; or "".
+std::string pinOfTraining(const Spec &spec);
 void unpin(const Setting &setting, Spec &spec);
 /// Gives a plan what is pinned.
 void applyPin(const Setting &setting, const Spec &spec, Degrees &degrees);
