@@ -75,12 +75,18 @@ struct SinkTransposeThroughElementwise : RewritePattern {
     if (!first)
       return failure();
     const auto perm = first.getPerm();
+    bool turnsRepeated = false, readsOwn = false;
     for (Value operand : op->getOperands()) {
       auto turn = operand.getDefiningOp<graph::TransposeOp>();
-      if (!(turn && turn.getPerm() == perm) && !splatValue(operand) &&
-          !operand.getDefiningOp<graph::BroadcastOp>())
+      auto broadcast = operand.getDefiningOp<graph::BroadcastOp>();
+      if (!(turn && turn.getPerm() == perm) && !splatValue(operand) && !broadcast)
         return failure();
+      turnsRepeated |= broadcast && !llvm::is_sorted(dimsBefore(broadcast, perm));
+      readsOwn |= turn && !turn.getInput().getDefiningOp<graph::BroadcastOp>();
     }
+    // What is repeated would be turned, sink as far as here, and turn the others back for ever.
+    if (turnsRepeated && !readsOwn)
+      return failure();
     Emitter emit(op->getLoc(), rewriter);
     const Shape shape(graph::shapeOf(first.getInput()));
     SmallVector<Value> operands;
@@ -98,12 +104,17 @@ struct SinkTransposeThroughElementwise : RewritePattern {
     return success();
   }
 
+  /// Where the dimensions of its input are before being permuted by `perm`.
+  static Shape dimsBefore(graph::BroadcastOp broadcast, ArrayRef<int64_t> perm) {
+    return llvm::map_to_vector(broadcast.getDims(), [&](int64_t dim) { return perm[dim]; });
+  }
+
   /// The broadcast as it is before being permuted by `perm`.
   static Value turnBroadcast(Emitter &emit, graph::BroadcastOp broadcast, ArrayRef<int64_t> perm,
                              ArrayRef<int64_t> shape) {
     SmallVector<std::pair<int64_t, int64_t>> order; // new dimension, operand dimension
-    for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
-      order.push_back({perm[dim], i});
+    for (auto [i, dim] : llvm::enumerate(dimsBefore(broadcast, perm)))
+      order.push_back({dim, i});
     llvm::sort(order);
     Shape dims, operandPerm;
     for (auto [dim, from] : order) {

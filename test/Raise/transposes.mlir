@@ -65,3 +65,20 @@ func.func @merge_after_transpose(%x: tensor<8x32x4x16xf32>) -> tensor<8x128x16xf
   %1 = dtc.reshape %0 : tensor<8x4x32x16xf32> -> tensor<8x128x16xf32>
   return %1 : tensor<8x128x16xf32>
 }
+
+// -----
+
+// Of two that are repeated in different orders, neither is turned for the other: that would never end.
+// CHECK-LABEL: func @two_broadcasts
+// CHECK-SAME: (%[[A:.*]]: tensor<7x8x16x32xf32>, %[[B:.*]]: tensor<8x16x2x7xf32>)
+// CHECK-DAG: %[[WIDE_A:.*]] = dtc.broadcast %[[A]] [0, 1, 2, 3]
+// CHECK-DAG: %[[WIDE_B:.*]] = dtc.broadcast %[[B]] [0, 1, 3, 4]
+// CHECK: %[[TURNED:.*]] = dtc.transpose %[[WIDE_B]] [4, 0, 1, 2, 3]
+// CHECK-NEXT: arith.mulf %[[WIDE_A]], %[[TURNED]]
+func.func @two_broadcasts(%a: tensor<7x8x16x32xf32>, %b: tensor<8x16x2x7xf32>) -> tensor<7x8x16x32x2xf32> {
+  %0 = dtc.broadcast %a [0, 1, 2, 3] : tensor<7x8x16x32xf32> -> tensor<7x8x16x32x2xf32>
+  %1 = dtc.broadcast %b [0, 1, 3, 4] : tensor<8x16x2x7xf32> -> tensor<8x16x32x2x7xf32>
+  %2 = dtc.transpose %1 [4, 0, 1, 2, 3] : tensor<8x16x32x2x7xf32> -> tensor<7x8x16x32x2xf32>
+  %3 = arith.mulf %0, %2 : tensor<7x8x16x32x2xf32>
+  return %3 : tensor<7x8x16x32x2xf32>
+}
