@@ -59,22 +59,33 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
         raise UsageError("a PyTorch module needs example_inputs, what it is called with")
     named = dict(example_inputs) if isinstance(example_inputs, Mapping) else {}
     inputs = () if named else example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
+    if average := _cumulative_average(torch, model):
+        raise UnsupportedError(f"{average} has momentum=None, a cumulative average of its statistics, which isn't supported")
     from . import hf
 
     folder = tempfile.TemporaryDirectory(prefix="dtc-")
     path = str(pathlib.Path(folder.name) / "model.pt2")
     try:
-        with hf.experts_as_products(model), hf.own_gradients(torch, model) as own:
+        with hf.experts_as_products(model), hf.own_gradients(torch, model) as own, hf.without_graphs():
             program = torch.export.export(model, inputs, named or None)
         program = hf.functional(torch, program, _dtc.imported_operators().split(","))
         _store_row_by_row(torch, program)
         torch.export.save(program, path, extra_files={**hf.ties_of(model), **own})
     except Exception as error:  # of many kinds, from all that a module can do
         breaks = _graph_breaks(torch, model, inputs, named)
-        why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else str(error)
+        why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else hf.first_line(error)
         raise UnsupportedError(f"torch.export doesn't take the module: {why}") from error
     state = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
     return ModelSource(path, folder, from_torch=True, name=type(model).__name__, state_names=frozenset(state), state=state)
+
+
+def _cumulative_average(torch: Any, model: Any) -> str:
+    """A batch norm that moves its statistics by one over their number, which PyTorch's export can't follow; or ""."""
+    kind = torch.nn.modules.batchnorm._BatchNorm
+    for name, part in model.named_modules():
+        if isinstance(part, kind) and part.training and part.track_running_stats and part.momentum is None:
+            return name or type(part).__name__
+    return ""
 
 
 def _store_row_by_row(torch: Any, program: Any) -> None:

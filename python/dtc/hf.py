@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import inspect
+import io
 import json
 import os
 import pathlib
@@ -30,7 +31,6 @@ _TEXT = frozenset({"input_ids", "attention_mask", "token_type_ids"})
 _DECODER_TEXT = frozenset({"decoder_input_ids", "decoder_attention_mask"})
 # The form of experts that doesn't loop over those that are found at run time.
 _EXPERTS = "batched_mm"
-
 
 # What a config.json may have, by parts of names: hundreds of times what the largest models do.
 _MOST_BYTES = 16 << 20
@@ -60,7 +60,7 @@ def _libraries() -> tuple[Any, Any]:
     return torch, transformers
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
@@ -102,7 +102,7 @@ class Checkpoint:
             self.config = self._transformers.AutoConfig.from_pretrained(
                 str(self.path), local_files_only=True, trust_remote_code=False)
         except Exception as error:  # of many kinds, from all that a file may say
-            raise HfError(f"{path}: transformers refuses the configuration: {_first_line(error)}") from error
+            raise HfError(f"{path}: transformers refuses the configuration: {first_line(error)}") from error
         if too_large := too_large_in(self.config.to_dict()):
             raise HfError(f"{path}: no model has so much: {too_large}")
         self.model_class = self._class_of(architecture)
@@ -124,8 +124,7 @@ class Checkpoint:
         return found
 
     def _likely_class(self) -> type | None:
-        kinds = ("Seq2SeqLM", "SpeechSeq2Seq", "MaskedLM", "CausalLM", "ImageClassification")
-        for kind in kinds:
+        for kind in ("Seq2SeqLM", "SpeechSeq2Seq", "MaskedLM", "CausalLM", "ImageClassification"):
             known = getattr(self._transformers, f"AutoModelFor{kind}", None)
             if known is not None and type(self.config) in known._model_mapping:
                 found = known._model_mapping[type(self.config)]
@@ -138,7 +137,7 @@ class Checkpoint:
             with _parameters_on_meta(self._torch):
                 return self.model_class._from_config(self.config, dtype=self._torch.float32).eval()
         except Exception as error:  # of many kinds, from sizes that don't fit each other or no memory
-            raise HfError(f"{self.path}: transformers can't make the model: {_first_line(error)}") from error
+            raise HfError(f"{self.path}: transformers can't make the model: {first_line(error)}") from error
 
     def has_weights(self) -> bool:
         """Whether the folder has safetensors."""
@@ -153,7 +152,7 @@ class Checkpoint:
                 str(self.path), config=self.config, dtype=self._torch.float32, use_safetensors=True,
                 local_files_only=True, output_loading_info=True)
         except Exception as error:  # of many kinds, from all that a folder may hold
-            raise HfError(f"{self.path}: transformers can't load the weights: {_first_line(error)}") from error
+            raise HfError(f"{self.path}: transformers can't load the weights: {first_line(error)}") from error
         for what in ("missing_keys", "mismatched_keys", "error_msgs"):
             if loaded.get(what):
                 names = ", ".join(sorted(map(str, loaded[what]))[:8])
@@ -346,12 +345,8 @@ def _shape_of(config: Any, name: str, sequence: int | None, decoder_sequence: in
 
 def _inputs_of(checkpoint: Checkpoint, asked: Sequence[str] | None) -> list[str]:
     """The names of what the model is called with: what it can't do without, if nothing is asked for."""
-    if asked:
-        return list(asked)
-    names = [checkpoint.model_class.main_input_name]
-    if getattr(checkpoint.config, "is_encoder_decoder", False):
-        names.append("decoder_input_ids")
-    return names
+    decoder = ["decoder_input_ids"] if getattr(checkpoint.config, "is_encoder_decoder", False) else []
+    return list(asked or [checkpoint.model_class.main_input_name, *decoder])
 
 
 def _only_logits(model: Any, names: Sequence[str]) -> None:
@@ -381,18 +376,25 @@ def _only_logits(model: Any, names: Sequence[str]) -> None:
     model.__class__ = type(kind.__name__, (kind,), {"forward": forward})
 
 
+@contextlib.contextmanager
+def without_graphs() -> Iterator[None]:
+    """Keeps back what PyTorch prints of an export that fails: the graph so far. Its error says what is wrong."""
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        yield
+    sys.stderr.write(said.getvalue())
+
+
 def _export(torch: Any, model: Any, examples: Mapping[str, Any], operators: Collection[str]) -> Any:
     """With an open batch; where the model fixes its batch, with the one of the examples."""
     batch = torch.export.Dim("batch", min=1)
-    try:
-        program = torch.export.export(model, (), dict(examples), dynamic_shapes={name: {0: batch} for name in examples})
-        return functional(torch, program, operators)
-    except Exception:  # a model may compute with its batch as with any number
-        pass
-    try:
-        return functional(torch, torch.export.export(model, (), dict(examples)), operators)
-    except Exception as error:  # of many kinds, from all that a model can do
-        raise HfError(f"torch.export doesn't take {type(model).__name__}: {_first_line(error)}") from error
+    for shapes in ({name: {0: batch} for name in examples}, None):
+        try:
+            with without_graphs():
+                program = torch.export.export(model, (), dict(examples), dynamic_shapes=shapes)
+            return functional(torch, program, operators)
+        except Exception as error:  # of many kinds: a model may compute with its batch as with any number
+            why = error
+    raise HfError(f"torch.export doesn't take {type(model).__name__}: {first_line(why)}") from why
 
 
 def export(path: str | os.PathLike, output: str | os.PathLike, *, sequence: int | None = None,

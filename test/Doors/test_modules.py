@@ -88,6 +88,43 @@ def test_all_of_a_module_comes_back():
     assert numpy.allclose(ours, theirs, rtol=1e-4)
 
 
+def test_cumulative_averages_are_refused():
+    module = nn.Sequential(nn.Linear(WIDTH, CLASSES), nn.BatchNorm1d(CLASSES, momentum=None))
+    with pytest.raises(dtc.UnsupportedError, match="1 has momentum=None"):
+        dtc.from_torch(module.train(), torch.randn(BATCH, WIDTH))
+    dtc.from_torch(module.eval(), torch.randn(BATCH, WIDTH))
+
+
+class Counted(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * int(x.sum())
+
+
+def test_an_export_that_fails_is_one_line(capfd):
+    """PyTorch prints the graph so far, too."""
+    with pytest.raises(dtc.UnsupportedError, match="test_modules.py") as caught:
+        dtc.from_torch(Counted(), torch.randn(BATCH, WIDTH))
+    assert len(str(caught.value).splitlines()) == 1 and "def forward" not in capfd.readouterr().err
+
+
+class Broadcast(nn.Module):
+    """Repeats a weight without memory of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.scale = nn.Linear(WIDTH, CLASSES), nn.Parameter(torch.randn(CLASSES))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        return x * torch.broadcast_to(self.scale, x.shape)
+
+
+def test_broadcasts_train():
+    torch.manual_seed(0)
+    ours, theirs = trained(Broadcast(), torch.randn(BATCH, WIDTH), torch.randint(0, CLASSES, (BATCH,)))
+    assert numpy.allclose(ours, theirs, rtol=1e-4)
+
+
 def test_gradients_by_frequency_are_refused():
     module = nn.Sequential(nn.Embedding(4, WIDTH, scale_grad_by_freq=True), nn.Linear(WIDTH, 4))
     with pytest.raises(dtc.UnsupportedError, match="scale_grad_by_freq"):

@@ -1,10 +1,12 @@
 """Batch norm in training mode, against PyTorch: losses, gradient norms and running statistics under many plans."""
 
+import zipfile
+
 import numpy
 import pytest
 from safetensors.numpy import load_file
 
-from conftest import MODELS, call, check_call, compare_steps, reference
+from conftest import MODELS, call, check_call, compare_steps, encode_model, reference
 from perceptron import log_of
 
 PLANS = [(1, "dp=1"), (2, "tp=2"), (4, "dp=2,tp=2,zero=1"), (4, "dp=4,recompute=full"), (2, "dp=2,zero=3")]
@@ -80,3 +82,38 @@ def test_a_batch_of_one_is_refused(tmp_path):
     assert refused.code == 3
     assert "several elements of each channel" in refused.error_line()
     assert not (tmp_path / "m.dtc").exists()
+
+
+def test_a_momentum_that_an_export_hides(tmp_path):
+    """Exports in eval mode write 0 where PyTorch takes the average over all batches."""
+    path = tmp_path / "m.pt2"
+    with zipfile.ZipFile(MODELS / "resnet_tiny.pt2") as before, zipfile.ZipFile(path, "w") as after:
+        for info in before.infolist():
+            after.writestr(info, before.read(info).replace(b'{"as_float":0.1}', b'{"as_float":0.0}'))
+    flags = ("--loss", "cross_entropy", "--devices", 1, "--global-batch", 8, "-o", tmp_path / "m.dtc")
+    check_call("dtc", "compile", path, *flags)
+    refused = call("dtc", "compile", path, "--batch-norm", "train", *flags)
+    assert refused.code == 3
+    assert "has a momentum of 0, which exports in eval mode also write for momentum=None" in refused.error_line()
+
+
+def test_a_momentum_that_onnx_hides(tmp_path):
+    """The same of ONNX, whose momentum is one less PyTorch's."""
+    model = encode_model("""
+        ir_version: 8 opset_import { version: 18 }
+        graph {
+          name: "norm"
+          node { name: "n" op_type: "BatchNormalization" input: "x" input: "s" input: "b" input: "mean" input: "var"
+                 output: "y" attribute { name: "momentum" f: 1 type: FLOAT } }
+          initializer { dims: 2 data_type: 1 name: "s" float_data: 1 float_data: 2 }
+          initializer { dims: 2 data_type: 1 name: "b" float_data: 0 float_data: 1 }
+          initializer { dims: 2 data_type: 1 name: "mean" float_data: 0 float_data: 1 }
+          initializer { dims: 2 data_type: 1 name: "var" float_data: 1 float_data: 2 }
+          input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_value: 8 } dim { dim_value: 2 } } } } }
+          output { name: "y" type { tensor_type { elem_type: 1 shape { dim { dim_value: 8 } dim { dim_value: 2 } } } } }
+        }""", tmp_path / "m.onnx")
+    flags = ("--loss", "mse", "--devices", 1, "-o", tmp_path / "m.dtc")
+    check_call("dtc", "compile", model, *flags)
+    refused = call("dtc", "compile", model, "--batch-norm", "train", *flags)
+    assert refused.code == 3
+    assert "has a momentum of 0" in refused.error_line()

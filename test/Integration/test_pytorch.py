@@ -38,6 +38,19 @@ def test_training(trainer, model, devices, plan):
     compare_steps(run, expected, loss=2e-5, norm=1e-4)
 
 
+def test_broadcast_to_is_expand(tmp_path):
+    """Under either name it is the same program."""
+    members, renamed = {}, tmp_path / "t5.pt2"
+    with zipfile.ZipFile(MODELS / "t5.pt2") as before, zipfile.ZipFile(renamed, "w") as after:
+        for info in before.infolist():
+            members[info] = before.read(info).replace(b"ops.aten.expand.default", b"ops.aten.broadcast_to.default")
+            after.writestr(info, members[info])
+    assert any(b"broadcast_to" in data for data in members.values())
+    program = [check_call("dtc", "compile", path, "--loss", "none", "--devices", 1, "--global-batch", 8, "--emit", "import").out
+               for path in (MODELS / "t5.pt2", renamed)]
+    assert program[0] == program[1]
+
+
 def test_parameters_without_dimensions_are_whole_under_zero(trainer):
     expected = reference("points", "adamw")
     run = trainer.train("points.pt2", "points", *flags_of(expected), devices=2, plan="dp=2,zero=3")

@@ -187,7 +187,7 @@ std::string Values::putBack(const View &view, const std::string &whole, const st
   auto self = [&](const std::string &name) { return named("self", tensorArgument(name)); };
   if (is({"alias", "contiguous", "to", "positive", "dropout"}) && view.from == view.to)
     return part;
-  if (is({"expand", "expand_as"}) && view.from == view.to)
+  if (is({"expand", "expand_as", "broadcast_to"}) && view.from == view.to)
     return part;
   if (is({"view", "reshape", "flatten", "unsqueeze", "squeeze", "unflatten", "_unsafe_view",
           "view_as", "reshape_as"}))

@@ -122,8 +122,11 @@ static LogicalResult convertMeanVariance(NodeConverter &node) {
 /// become the function's results. ONNX has another formula for its further outputs.
 static LogicalResult convertTrainedBatchNorm(NodeConverter &node,
                                              const BatchStatistics &statistics) {
-  auto norm = trainBatchNorm(node, node.input(0), &node.input(1), &node.input(2), statistics,
-                             1 - node.attrFloat("momentum", 0.9f));
+  const double momentum = 1 - node.attrFloat("momentum", 0.9f);
+  if (momentum == 0 && !isTrainingNorm(node.node))
+    return unsupported(node.error()) << kUnknownMomentum;
+  auto norm =
+      trainBatchNorm(node, node.input(0), &node.input(1), &node.input(2), statistics, momentum);
   if (failed(norm))
     return failure();
   node.values[node.node.input(3)] = Tensor(norm->mean);

@@ -88,6 +88,7 @@ static StringRef canonical(StringRef base) {
       .Case("arccos", "acos")
       .Case("arcsin", "asin")
       .Case("arctan", "atan")
+      .Case("broadcast_to", "expand")
       .Case("clip", "clamp")
       .Case("concatenate", "cat")
       .Cases({"divide", "true_divide"}, "div")

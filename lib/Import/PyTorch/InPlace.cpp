@@ -2,6 +2,9 @@
 
 #include "Views.h"
 
+#include "dtc/Import/Build/Norms.h"
+#include "dtc/Import/Unsupported.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -36,6 +39,14 @@ static bool trains(const AtenNode &node, BatchNormMode norms) {
   const Argument *training = argumentOf(node, "training");
   const bool *flag = training ? training->as<bool>() : nullptr;
   return norms == BatchNormMode::Train || (flag && *flag);
+}
+
+/// Whether the momentum may be another one: exports in eval mode write 0 for none.
+static bool mayHideMomentum(const AtenNode &node) {
+  const Argument *training = argumentOf(node, "training"), *momentum = argumentOf(node, "momentum");
+  const bool *flag = training ? training->as<bool>() : nullptr;
+  const double *number = momentum ? momentum->as<double>() : nullptr;
+  return number && *number == 0 && !(flag && *flag);
 }
 
 static void forEachName(Argument &argument, llvm::function_ref<void(std::string &)> visit) {
@@ -155,6 +166,8 @@ private:
     ValueName *self = firstArgument(node);
     const std::string first = self ? meant(self->name) : "";
     const bool changes = self && worksInPlace(node.op), moves = trains(node, norms);
+    if (moves && mayHideMomentum(node))
+      return unsupported(error(node)) << kUnknownMomentum;
     const std::string running[] = {nameIn(node, "running_mean"), nameIn(node, "running_var")};
     LogicalResult brought = success();
     for (NamedArgument &argument : node.arguments)

@@ -29,6 +29,12 @@ struct BatchStatistics {
 llvm::FailureOr<Tensor> batchNorm(Conversion &node, const Tensor &input, const Tensor *scale,
                                   const Tensor *bias, const BatchStatistics &statistics);
 
+/// Exports of a batch norm in eval mode write a momentum of 0 where it has none. With
+/// `--batch-norm train` nobody knows which was meant.
+inline constexpr char kUnknownMomentum[] =
+    "has a momentum of 0, which exports in eval mode also write for momentum=None (a cumulative "
+    "average, which is not supported); give it another one for --batch-norm train";
+
 /// A training batch norm, and what becomes of the running statistics; null where it has none.
 struct TrainedBatchNorm {
   mlir::Value result, mean, variance;
