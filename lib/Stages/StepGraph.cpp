@@ -62,7 +62,7 @@ LogicalResult StepGraph::findStages() {
     auto stage = op.getAttrOfType<IntegerAttr>(dist::DistDialect::kStage);
     if (stage && stage.getInt() >= numStages())
       return op.emitOpError("belongs to a stage that the mesh doesn't have: ") << stage.getInt();
-    stages[&op] = stage ? static_cast<int>(stage.getInt()) : -1;
+    stages[&op] = stage ? static_cast<int>(stage.getInt()) : kAnyStage;
     for (Value operand : op.getOperands())
       if (Operation *producer = operand.getDefiningOp(); !stage && producer)
         if (stages.lookup(producer) >= 0)
@@ -98,6 +98,23 @@ static bool mayReturn(RoleAttr role, bool trains) {
   return isSummedUp(role) || role.getKind() == RoleKind::Buffer;
 }
 
+Operation *readerElsewhere(func::FuncOp joint, RoleAttr buffer, int stage,
+                           llvm::function_ref<std::optional<int>(Operation *)> stageOf) {
+  SmallVector<Value> read;
+  for (BlockArgument argument : joint.getArguments())
+    if (getArgRole(joint, argument.getArgNumber()) == buffer)
+      read.push_back(argument);
+  while (!read.empty())
+    for (Operation *user : read.pop_back_val().getUsers()) {
+      std::optional<int> own = stageOf(user);
+      if (own == kAnyStage)
+        read.append(user->result_begin(), user->result_end());
+      else if (own != stage || user->hasAttr(GraphDialect::kBackward))
+        return user;
+    }
+  return nullptr;
+}
+
 /// Makes what is computed from buffers alone a part of the first stage, with all that reads it.
 void StepGraph::placeFirst(Operation *op) {
   stages[op] = 0;
@@ -113,20 +130,14 @@ LogicalResult StepGraph::placeChange(Value value, RoleAttr role) {
   Operation *producer = value.getDefiningOp();
   if (producer && stages.lookup(producer) < 0)
     placeFirst(producer);
-  SmallVector<Value> read;
-  for (BlockArgument argument : joint.getArguments())
-    if (getArgRole(joint, argument.getArgNumber()) == role)
-      read.push_back(argument);
-  while (!read.empty())
-    for (Operation *user : read.pop_back_val().getUsers()) {
-      auto stage = stages.find(user);
-      if (stage != stages.end() && stage->second < 0)
-        read.append(user->result_begin(), user->result_end());
-      else if (stage == stages.end() || !producer || stage->second != stages.lookup(producer) ||
-               user->hasAttr(GraphDialect::kBackward))
-        return user->emitOpError("can't be cut into stages, reads elsewhere what changes: ")
-               << role.getName();
-    }
+  auto stageOf = [&](Operation *op) -> std::optional<int> {
+    auto known = stages.find(op);
+    return known == stages.end() ? std::nullopt : std::optional(known->second);
+  };
+  const int stage = producer ? stages.lookup(producer) : kAnyStage;
+  if (Operation *reader = readerElsewhere(joint, role, stage, stageOf))
+    return reader->emitOpError("can't be cut into stages, reads elsewhere what changes: ")
+           << role.getName();
   return success();
 }
 

@@ -1,5 +1,7 @@
 """Batch norm in training mode, against PyTorch: losses, gradient norms and running statistics under many plans."""
 
+import json
+import re
 import zipfile
 
 import numpy
@@ -74,6 +76,29 @@ def test_statistics_go_on_after_a_restart(tmp_path):
     refused = call(*run, "--steps", 1, "--eval-data", MODELS / "resnet_tiny.data.safetensors")
     assert refused.code == 2
     assert "would change what the model keeps from step to step: " in refused.error_line()
+
+
+@pytest.mark.parametrize("plan,code", [("pp=8,micro_batch=4", 3), ("tp=8,micro_batch=4", 0)])
+def test_statistics_that_two_stages_would_change(tmp_path, plan, code):
+    """A norm that is used several times: the next microbatch would begin where the last one has ended."""
+    path = tmp_path / "m.pt2"
+    with zipfile.ZipFile(MODELS / "resnet_norms.pt2") as before, zipfile.ZipFile(path, "w") as after:
+        for info in before.infolist():
+            data = before.read(info)
+            if "models/" in info.filename:
+                program = json.loads(data)
+                for node in program["graph_module"]["graph"]["nodes"]:
+                    for argument in node["inputs"] if "batch_norm" in node["target"] else ():
+                        if "as_tensor" in argument["arg"] and "layer1" in (name := argument["arg"]["as_tensor"]["name"]):
+                            argument["arg"]["as_tensor"]["name"] = re.sub("layer1_0_bn.", "bn1", name)
+                data = json.dumps(program).encode()
+            after.writestr(info, data)
+    compiled = call("dtc", "compile", path, "--loss", "cross_entropy", "--devices", 8, "--global-batch", 8, "--plan", plan,
+                    "-o", tmp_path / "m.dtc")
+    assert compiled.code == code, compiled.err
+    if code:
+        assert "one stage of the pipeline changes bn1.running_mean, another one reads it" in compiled.error_line()
+        assert not (tmp_path / "m.dtc").exists()
 
 
 def test_a_batch_of_one_is_refused(tmp_path):
