@@ -180,8 +180,11 @@ Evaluator::Results Evaluator::evaluateBlock(Block &block, ArrayRef<RankTensors> 
     Results results = evaluate(&op, operands);
     if (failed(results))
       return failure();
-    for (auto [value, tensors] : llvm::zip_equal(op.getResults(), *results))
+    for (auto [value, tensors] : llvm::zip_equal(op.getResults(), *results)) {
+      if (observer)
+        observer(value, *tensors.front());
       define(value, std::move(tensors));
+    }
   }
   return block.getParentOp()->emitOpError() << "does not end in a return";
 }
@@ -230,8 +233,9 @@ static std::vector<Tensors> byRank(const std::vector<RankTensors> &values, int64
   return results;
 }
 
-FailureOr<Tensors> evaluate(func::FuncOp func, const Tensors &inputs, Numerics numerics) {
-  Evaluator evaluator(numerics, nullptr);
+FailureOr<Tensors> evaluate(func::FuncOp func, const Tensors &inputs, Numerics numerics,
+                            Observer observer) {
+  Evaluator evaluator(numerics, nullptr, std::move(observer));
   auto values = byValue(func, func.getArgumentTypes(), {inputs});
   if (failed(values))
     return failure();

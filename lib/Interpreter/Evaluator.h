@@ -13,8 +13,9 @@ using RankTensors = llvm::SmallVector<TensorRef, 1>;
 
 class Evaluator {
 public:
-  Evaluator(Numerics numerics, const sharding::Mesh *mesh)
-      : numerics(numerics), mesh(mesh), numRanks(mesh ? mesh->devices() : 1) {}
+  Evaluator(Numerics numerics, const sharding::Mesh *mesh, Observer observer = {})
+      : numerics(numerics), mesh(mesh), numRanks(mesh ? mesh->devices() : 1),
+        observer(std::move(observer)) {}
 
   mlir::FailureOr<std::vector<RankTensors>> call(mlir::func::FuncOp func,
                                                  llvm::ArrayRef<RankTensors> arguments);
@@ -34,6 +35,7 @@ private:
   Numerics numerics;
   const sharding::Mesh *mesh;
   int64_t numRanks;
+  Observer observer; ///< of the first rank
   int depth = 0; ///< of calls
   llvm::DenseMap<mlir::Operation *, mlir::OwningOpRef<mlir::func::FuncOp>> decompositions;
 };

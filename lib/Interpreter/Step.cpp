@@ -1,5 +1,6 @@
 #include "dtc/Interpreter/Step.h"
 
+#include "Decisions.h"
 #include "RankStep.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
@@ -15,7 +16,8 @@ using graph::RoleAttr;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Draws of a step, as long as there are gradients that were zero in all of them.
+/// Draws of a step, as long as there are gradients that were zero in all of them, or masks by
+/// limits of counts that didn't vary (Decisions.h).
 static constexpr int kMostDraws = 4;
 
 static double largest(const Tensor &tensor) {
@@ -43,8 +45,9 @@ namespace {
 
 class Step {
 public:
-  Step(ModuleOp global, RankStep ranks, const StepOptions &options)
-      : global(global), ranks(std::move(ranks)), options(options), draws(options) {}
+  Step(ModuleOp global, RankStep ranks, const StepOptions &options, Decisions &decisions)
+      : global(global), ranks(std::move(ranks)), options(options), decisions(decisions),
+        draws(options) {}
   FailureOr<StepComparison> run();
   /// Gradients without an element that isn't zero. They are so behind rectifiers that are all off,
   /// and what is wrong with them isn't seen.
@@ -68,6 +71,7 @@ private:
   ModuleOp global;
   RankStep ranks;
   StepOptions options;
+  Decisions &decisions;
   Draws draws;
   Wholes values;             ///< on one rank
   std::vector<Key> returned; ///< by the last function, in the order in which they are computed
@@ -138,7 +142,8 @@ LogicalResult Step::call(StringRef name, int64_t microbatch) {
       return failure();
     inputs.push_back(std::move(*tensor));
   }
-  auto results = evaluate(whole, inputs, Numerics::Double);
+  auto results = evaluate(whole, inputs, Numerics::Double,
+                          [&](Value value, const Tensor &tensor) { decisions.see(value, tensor); });
   if (failed(results))
     return failure();
   bool isPass = name != "prologue" && name != "update";
@@ -261,12 +266,13 @@ static void add(StepComparison &sofar, const StepComparison &found) {
 FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const StepOptions &options) {
   StepComparison comparison;
   std::set<Key> unseen;
+  Decisions decisions(global);
   StepOptions drawn = options;
   for (int draw = 0; draw < kMostDraws; ++draw, ++drawn.seed) {
     FailureOr<RankStep> ranks = RankStep::build(local);
     if (failed(ranks))
       return failure();
-    Step step(global, std::move(*ranks), drawn);
+    Step step(global, std::move(*ranks), drawn, decisions);
     FailureOr<StepComparison> found = step.run();
     if (failed(found) || (draw == 0 && !found->unproven.empty()))
       return found;
@@ -275,7 +281,8 @@ FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const Ste
     if (draw == 0)
       unseen = zeros;
     std::erase_if(unseen, [&](const Key &key) { return zeros.count(key) == 0; });
-    if (unseen.empty() || !comparison.firstWrong.empty())
+    decisions.endDraw();
+    if ((unseen.empty() && decisions.areVaried()) || !comparison.firstWrong.empty())
       return comparison;
   }
   return comparison;

@@ -1,6 +1,8 @@
 // How long a step is interpreted.
 #include "dtc/Interpreter/Step.h"
 
+#include "Decisions.h"
+
 #include "dtc/Dialect/Dist/Dist.h"
 
 using namespace mlir;
@@ -47,7 +49,7 @@ double estimatedSeconds(ModuleOp global, const StepOptions &options) {
     for (Operation &op : function.front().without_terminator())
       seconds += calls * (1 + ranks) * (kSecondsPerOp + kSecondsPerElement * elementsOf(&op));
   }
-  return seconds;
+  return seconds * Decisions(global).leastDraws();
 }
 
 } // namespace dtc::interpreter

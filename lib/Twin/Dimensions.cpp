@@ -67,6 +67,9 @@ LogicalResult Dimensions::find() {
   for (ModuleOp module : modules)
     for (func::FuncOp function : functionsOf(module))
       function.walk([&](Operation *op) { tieParts(op); });
+  for (ModuleOp module : modules)
+    for (func::FuncOp function : functionsOf(module))
+      findLimits(function);
   for (ModuleOp module : modules) {
     mesh = meshOf(module);
     zigzag = zigzagOf(module);
@@ -286,6 +289,30 @@ void Dimensions::tieParts(Operation *op) {
 
 int64_t Dimensions::offsetInTwin(Value value, size_t dim, int64_t offset) {
   return offset == 0 ? 0 : classes.scaled(classes.resolve(dimsOf(value)[dim]).front(), offset);
+}
+
+//===----------------------------------------------------------------------===//
+// Limits of counts
+//===----------------------------------------------------------------------===//
+
+Atoms Dimensions::atomsOf(const Counted &counted) {
+  Atoms result;
+  for (int64_t dim : counted.dims)
+    result.append(dimsOf(counted.truths)[dim]);
+  return result;
+}
+
+void Dimensions::findLimits(func::FuncOp function) {
+  CountLimits found = findCountLimits(function);
+  for (const CountSlots &slots : found.slots)
+    classes.placeCounted(atomsOf(slots.counted), dimsOf(slots.places)[slots.dim]);
+  for (const CountLimit &limit : found.limits)
+    classes.limit(atomsOf(limit.counted), limit.number);
+  llvm::append_range(limits, found.limits);
+}
+
+int64_t Dimensions::limitInTwin(const CountLimit &limit) {
+  return classes.limitInTwin(atomsOf(limit.counted), limit.number);
 }
 
 //===----------------------------------------------------------------------===//

@@ -7,6 +7,7 @@
 #include "SizeClasses.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Graph/CountLimits.h"
 
 #include <map>
 
@@ -26,6 +27,9 @@ public:
   int64_t offsetInTwin(mlir::Value value, size_t dim, int64_t offset);
   int64_t axisInTwin(const sharding::MeshAxis &axis) const;
   int64_t microbatchesInTwin(int64_t microbatches);
+  /// The numbers that counts are compared with.
+  llvm::ArrayRef<graph::CountLimit> getLimits() const { return limits; }
+  int64_t limitInTwin(const graph::CountLimit &limit);
 
 private:
   using Dims = std::vector<Atoms>; ///< of a tensor
@@ -40,6 +44,8 @@ private:
   void visitRole(graph::RoleAttr role, mlir::Value value);
   void tieParts(mlir::Operation *op);
   void tieTo(mlir::Value from, mlir::Value to, llvm::ArrayRef<int64_t> offsets);
+  void findLimits(mlir::func::FuncOp function);
+  Atoms atomsOf(const graph::Counted &counted);
   void splitBy(mlir::func::FuncOp function);
   void splitValue(mlir::Attribute sharding, mlir::Value value);
   void splitFactors(mlir::Operation *op);
@@ -56,6 +62,7 @@ private:
   llvm::DenseMap<mlir::Operation *, std::vector<Atoms>> factorsOf; ///< of ops with dist.op
   std::map<std::pair<int, std::string>, mlir::Value> roles;
   std::map<int64_t, Atoms> microbatchAtoms; ///< by how many there are
+  std::vector<graph::CountLimit> limits;
 };
 
 } // namespace dtc::twin

@@ -1,12 +1,18 @@
 #include "SizeClasses.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 namespace dtc::twin {
 
 /// Of what a rank has along a dimension, so many elements stay where there are as many.
 static constexpr int64_t kLeastOnRank = 4;
+
+/// So many are counted before a limit is reached, where it is as much.
+static constexpr int64_t kLeastLimit = 2;
 
 Atom SizeClasses::add(int64_t size, bool isPinned) {
   states.push_back({});
@@ -156,24 +162,79 @@ bool SizeClasses::fits(const State &state, int64_t size) const {
   });
 }
 
+bool SizeClasses::isPossible(Atom group, int64_t scale) const {
+  const int64_t divisor = states[group].divisor;
+  return std::all_of(members[group].begin(), members[group].end(), [&](Atom atom) {
+    const State &state = states[atom];
+    return !state.isPinned && fits(state, state.size / divisor * scale);
+  });
+}
+
 void SizeClasses::solve() {
-  std::vector<std::vector<Atom>> members(states.size());
-  for (Atom atom = 0; atom < static_cast<Atom>(states.size()); ++atom)
+  const auto count = static_cast<Atom>(states.size());
+  members.assign(states.size(), {});
+  for (Atom atom = 0; atom < count; ++atom)
     if (states[atom].parent < 0 && states[atom].parts.empty())
       members[groupOf(atom)].push_back(atom);
-  for (Atom group = 0; group < static_cast<Atom>(states.size()); ++group) {
-    int64_t divisor = states[group].divisor;
-    auto isPossible = [&](int64_t scale) {
-      return std::all_of(members[group].begin(), members[group].end(), [&](Atom atom) {
-        const State &state = states[atom];
-        return !state.isPinned && fits(state, state.size / divisor * scale);
-      });
-    };
+  for (Atom group = 0; group < count; ++group) {
     int64_t scale = 1;
-    while (scale < divisor && !isPossible(scale))
+    while (scale < states[group].divisor && !isPossible(group, scale))
       ++scale;
     states[group].scale = scale;
   }
+  fitLimits();
+}
+
+//===----------------------------------------------------------------------===//
+// Limits of counts
+//===----------------------------------------------------------------------===//
+
+void SizeClasses::limit(llvm::ArrayRef<Atom> counted, int64_t number) {
+  limits.push_back({Atoms(counted), number});
+}
+
+void SizeClasses::placeCounted(llvm::ArrayRef<Atom> counted, llvm::ArrayRef<Atom> atoms) {
+  places.push_back({Atoms(counted), Atoms(atoms)});
+}
+
+bool SizeClasses::grow(llvm::ArrayRef<Atom> atoms) {
+  for (Atom atom : llvm::reverse(resolve(atoms))) {
+    Atom group = groupOf(atom);
+    State &state = states[group];
+    if (state.scale == state.divisor)
+      continue;
+    do
+      ++state.scale;
+    while (state.scale < state.divisor && !isPossible(group, state.scale));
+    return true;
+  }
+  return false;
+}
+
+void SizeClasses::fitLimits() {
+  for (const Limit &limit : limits)
+    while (inProportion(limit.counted, limit.number) < std::min(limit.number, kLeastLimit) &&
+           grow(limit.counted))
+      ;
+  for (const Places &each : places)
+    while (sizeInTwin(each.atoms) < inProportion(each.counted, sizeOf(resolve(each.atoms))) &&
+           grow(each.atoms))
+      ;
+}
+
+int64_t SizeClasses::inProportion(llvm::ArrayRef<Atom> counted, int64_t number) {
+  int64_t large = sizeOf(resolve(counted)), small = sizeInTwin(counted);
+  int64_t common = std::gcd(large, small);
+  return number * (small / common) / (large / common);
+}
+
+int64_t SizeClasses::limitInTwin(llvm::ArrayRef<Atom> counted, int64_t number) {
+  for (const Places &each : places) {
+    int64_t size = sizeOf(resolve(each.atoms));
+    if (resolve(each.counted) == resolve(counted) && std::abs(number - size) == 1)
+      return inProportion(counted, size) + number - size;
+  }
+  return inProportion(counted, number);
 }
 
 int64_t SizeClasses::sizeOf(llvm::ArrayRef<Atom> atoms) {

@@ -7,6 +7,9 @@
 // Atoms that must be scaled by one ratio, as a slice and what it is cut from, are in one group.
 // With them are all numbers that say where it is cut. Halves of 128 at 0 and 64 allow 4 with halves
 // of 2.
+//
+// Numbers that counts of elements are compared with are scaled as what is counted, rounded down. Of
+// 32 tokens, 64 choices, an expert takes 12. Of 8 tokens in the twin, 16 choices, it takes 3.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -39,11 +42,17 @@ public:
     int64_t ranks, ranksInTwin;
   };
   void split(llvm::ArrayRef<Atom> atoms, llvm::ArrayRef<Split> axes);
+  /// A number of 2 at least that counts of some elements are compared with stays so large.
+  void limit(llvm::ArrayRef<Atom> counted, int64_t number);
+  /// Each of the counted elements that a limit takes has a place.
+  void placeCounted(llvm::ArrayRef<Atom> counted, llvm::ArrayRef<Atom> places);
 
   void solve();
   int64_t sizeOf(llvm::ArrayRef<Atom> atoms);
   int64_t sizeInTwin(llvm::ArrayRef<Atom> atoms);
   int64_t scaled(Atom atom, int64_t number);
+  /// A number next to that of places stays next to it, as the last place does.
+  int64_t limitInTwin(llvm::ArrayRef<Atom> counted, int64_t number);
 
 private:
   struct State {
@@ -61,8 +70,23 @@ private:
   Atom add(int64_t size, bool isPinned);
   void join(Atom a, Atom b);
   bool fits(const State &state, int64_t size) const;
+  bool isPossible(Atom group, int64_t scale) const;
+  /// To the next scale that is possible, of the last of these atoms that isn't at its size.
+  bool grow(llvm::ArrayRef<Atom> atoms);
+  void fitLimits();
+  int64_t inProportion(llvm::ArrayRef<Atom> counted, int64_t number);
 
+  struct Limit {
+    Atoms counted;
+    int64_t number;
+  };
+  struct Places {
+    Atoms counted, atoms;
+  };
   std::vector<State> states;
+  std::vector<std::vector<Atom>> members; ///< of groups
+  std::vector<Limit> limits;
+  std::vector<Places> places;
 };
 
 /// Sizes of axes that are as different as these, in ascending order. What they divide, those of the

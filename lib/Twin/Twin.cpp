@@ -28,6 +28,7 @@ public:
         parameter.erase(); // they have shapes of files
     }
     shrinkMeshes();
+    shrinkLimits();
     for (ModuleOp onMesh : modules)
       for (auto function : onMesh.getOps<func::FuncOp>())
         annotateIndexLimits(function);
@@ -127,6 +128,21 @@ private:
     }
     op.setValueAttr(DenseElementsAttr::get(small, kept));
     return success();
+  }
+
+  /// Numbers that counts are compared with, which other ops may read as they are.
+  void shrinkLimits() {
+    for (const CountLimit &limit : dimensions.getLimits()) {
+      OpBuilder builder(limit.constant->getOwner());
+      auto type = cast<RankedTensorType>(limit.constant->get().getType());
+      Type element = type.getElementType();
+      const int64_t number = dimensions.limitInTwin(limit);
+      Attribute value = isa<FloatType>(element)
+                            ? Attribute(builder.getFloatAttr(element, double(number)))
+                            : builder.getIntegerAttr(element, number);
+      limit.constant->set(arith::ConstantOp::create(builder, limit.constant->getOwner()->getLoc(),
+                                                    DenseElementsAttr::get(type, value)));
+    }
   }
 
   void shrinkMeshes() {

@@ -65,13 +65,25 @@ def planted(tmp_path, model, recipe, devices, plan, calls, splits=False, most=os
 def test_faults_are_found(model, recipe, devices, plan, tmp_path):
     plan, calls = with_microbatches(devices, plan)
     kinds = planted(tmp_path, model, recipe, devices, plan, calls, "schedule=zb" in plan)
-    assert ALWAYS <= kinds | {"missing scale"} and len(kinds) >= 9, kinds
+    # Of Mixtral in four stages no rank has two gradients of one type.
+    without = {"swapped gradients"} if model == "mixtral" and "pp=4,dp=1" in plan else set()
+    assert ALWAYS <= kinds | {"missing scale"} | without and len(kinds) >= 9, kinds
     if "ring" in plan and model not in ("t5", "mixtral"):  # T5 has no mask of causal form, Mixtral's parts can't be halved
         assert "wrong chunk" in kinds
     assert "skipped op" in kinds or model not in ("gpt2", "llama", "bart", "moe")
     assert "wrong recomputation" in kinds or model != "moe" or "recompute=full" not in plan
     if "pp=" in plan and model == "gpt2":
         assert {"tied weight counted twice", "unsummed tied weight", "swapped activation"} <= kinds
+
+
+@pytest.mark.parametrize("devices,plan", [
+    (4, "dp=2,cp=2,zero=2,micro_batch=1"),  # choices gathered along a wrong axis
+    (8, "cp=4,tp=2,dp=1,sp=on,cp_by=ring,micro_batch=8"),  # and in a wrong order
+])
+def test_faults_before_full_experts_are_found(devices, plan, tmp_path):
+    """Only the tokens that an expert has no room for show whose choices were counted before."""
+    kinds = planted(tmp_path, "moe", "clip", devices, plan, calls=with_microbatches(devices, plan)[1], most="12")
+    assert {"wrong axis", "unsharded index"} <= kinds and ("wrong chunk" in kinds or "ring" not in plan), kinds
 
 
 def test_a_twin_keeps_axes_that_split_what_must_stay(tmp_path):

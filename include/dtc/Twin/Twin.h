@@ -9,9 +9,11 @@
 // Dimensions that ops tie together are one class, found by the ops' sharding rules, and are scaled
 // alike. A class keeps a few elements a rank, so that what is split stays split. It keeps its size
 // where something counts in it: windows of convolutions, experts, tables that are not looked up by
-// an input. An axis becomes its smallest prime factor. Where stages have meshes of their own, axes
-// of one name that differ go on to differ: dp=4 and dp=16 become dp=2 and dp=4. All axes keep their
-// sizes where the small ones don't fit dimensions that stay.
+// an input. Numbers that counts are compared with, as the tokens that an expert takes, are scaled
+// as what is counted (dtc/Dialect/Graph/CountLimits.h). An axis becomes its smallest prime factor.
+// Where stages have meshes of their own, axes of one name that differ go on to differ: dp=4 and
+// dp=16 become dp=2 and dp=4. All axes keep their sizes where the small ones don't fit dimensions
+// that stay.
 //
 // What the twin proves is the partitioned program's structure: every sum, gather and message that a
 // plan needs. It says nothing of offsets that depend on true sizes; those the replay checks.

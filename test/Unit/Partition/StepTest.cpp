@@ -134,4 +134,33 @@ TEST_F(StepTest, FunctionsMustAgreeOnLayouts) {
   EXPECT_NE(errors.find("'norm'"), std::string::npos) << errors;
 }
 
+// An expert takes the first four positive numbers. Of draws 5, 6 and 7 it has fewer.
+constexpr const char *kLimited = R"mlir(
+dist.mesh @mesh ["dp" = 2]
+func.func @forward(%x: tensor<8xf32> {dtc.role = #dtc.role<input, "x">})
+    -> (tensor<8xf32> {dtc.role = #dtc.role<output, "y">}) {
+  %zero = arith.constant dense<0.0> : tensor<8xf32>
+  %limit = arith.constant dense<5> : tensor<8xi64>
+  %truth = arith.cmpf ogt, %x, %zero : tensor<8xf32>
+  %number = arith.extui %truth : tensor<8xi1> to tensor<8xi64>
+  %count = dtc.cumsum %number 0 : tensor<8xi64> -> tensor<8xi64>
+  %kept = arith.cmpi slt, %count, %limit : tensor<8xi64>
+  %y = arith.select %kept, %x, %zero : tensor<8xi1>, tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+)mlir";
+
+TEST_F(StepTest, StepsAreDrawnAgainUntilALimitIsReached) {
+  global = parseSourceString<ModuleOp>(kLimited, &context);
+  ASSERT_TRUE(global) << errors;
+  local = global->clone();
+  ASSERT_TRUE(succeeded(partition::partition(*local))) << errors;
+  options.seed = 5;
+  EXPECT_TRUE(compareAfter([](ModuleOp) {}).isEqual());
+  StepComparison found = compareAfter([](ModuleOp module) {
+    module.walk([](arith::SelectOp op) { op.replaceAllUsesWith(op.getTrueValue()); });
+  });
+  EXPECT_FALSE(found.isEqual());
+}
+
 } // namespace

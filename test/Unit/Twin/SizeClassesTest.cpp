@@ -83,6 +83,44 @@ TEST(SizeClassesTest, AnAxisAcrossFactorsPins) {
   EXPECT_EQ(classes.sizeInTwin(list), 6 * 64);
 }
 
+TEST(SizeClassesTest, LimitsOfCountsAreScaledWithWhatIsCounted) {
+  SizeClasses classes;
+  Atoms choices = classes.create(2), tokens = classes.create(32), places = classes.create(12);
+  classes.pin(choices);
+  classes.split(tokens, {{4, 2}});
+  Atoms counted = choices;
+  counted.append(tokens);
+  classes.limit(counted, 12);
+  classes.placeCounted(counted, places);
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(tokens), 8);
+  EXPECT_EQ(classes.limitInTwin(counted, 12), 3);
+  EXPECT_EQ(classes.limitInTwin(counted, 11), 2); // the last place
+  EXPECT_EQ(classes.sizeInTwin(places), 4);       // as few as there may be
+}
+
+TEST(SizeClassesTest, WhatIsCountedIsAsLargeAsALimitNeeds) {
+  SizeClasses classes;
+  Atoms tokens = classes.create(2048), places = classes.create(80);
+  classes.limit(tokens, 80);
+  classes.placeCounted(tokens, places);
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(tokens), 52); // 4 of them would be below 1
+  EXPECT_EQ(classes.limitInTwin(tokens, 80), 2);
+}
+
+TEST(SizeClassesTest, PlacesAreAsManyAsALimitTakes) {
+  SizeClasses classes;
+  Atoms tokens = classes.create(64), places = classes.create(32);
+  classes.split(tokens, {{16, 4}});
+  classes.limit(tokens, 32);
+  classes.placeCounted(tokens, places);
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(tokens), 16);
+  EXPECT_EQ(classes.limitInTwin(tokens, 32), 8);
+  EXPECT_EQ(classes.sizeInTwin(places), 8);
+}
+
 TEST(SizeClassesTest, AxesThatDifferGoOnToDiffer) {
   using Sizes = std::vector<int64_t>;
   EXPECT_EQ(smallAxes(Sizes{9}), Sizes{3});
