@@ -371,6 +371,38 @@ std::vector<Operation *> numberedOps(ModuleOp module) {
   return ops;
 }
 
+/// Whether two ops are made of one op, in functions of one name of one pipeline rank.
+static bool areAlike(Operation *a, Operation *b) {
+  auto functionA = a->getParentOfType<func::FuncOp>(),
+       functionB = b->getParentOfType<func::FuncOp>();
+  if (!functionA || !functionB || a->getName() != b->getName() || a->getLoc() != b->getLoc())
+    return false;
+  return functionA.getSymName() == functionB.getSymName() &&
+         functionA->getParentOfType<ModuleOp>().getSymName() ==
+             functionB->getParentOfType<ModuleOp>().getSymName();
+}
+
+static std::vector<unsigned> allAlike(ModuleOp module, Operation *op) {
+  std::vector<unsigned> alike;
+  for (auto [i, other] : llvm::enumerate(numberedOps(module)))
+    if (areAlike(op, other))
+      alike.push_back(static_cast<unsigned>(i));
+  return alike;
+}
+
+std::vector<unsigned> counterparts(ModuleOp from, unsigned op, ModuleOp to) {
+  Operation *place = numberedOps(from)[op];
+  std::vector<unsigned> here = allAlike(from, place), there = allAlike(to, place);
+  // A fault names operands and results by number.
+  llvm::erase_if(there, [&, ops = numberedOps(to)](unsigned other) {
+    return ops[other]->getNumOperands() < place->getNumOperands() ||
+           ops[other]->getNumResults() < place->getNumResults();
+  });
+  if (here.size() != there.size())
+    return there;
+  return {there[llvm::find(here, op) - here.begin()]};
+}
+
 std::vector<StepMutant> makeStepMutants(ModuleOp local, size_t most) {
   return StepMutantMaker(local, most).run();
 }

@@ -24,6 +24,10 @@ struct StepMutant {
 std::vector<mlir::Operation *> numberedOps(mlir::ModuleOp module);
 /// Of each kind at most `most`, spread over all places.
 std::vector<StepMutant> makeStepMutants(mlir::ModuleOp local, size_t most);
+/// The ops of `to` that are what the op of this number of `from` is. Both modules are made from
+/// one, whose places their ops have, with other dimensions or axes. There are several where `to`
+/// has more ops of one place, as a ring of four ranks has more than one of two.
+std::vector<unsigned> counterparts(mlir::ModuleOp from, unsigned op, mlir::ModuleOp to);
 /// A copy of the module with the fault.
 mlir::OwningOpRef<mlir::ModuleOp> planted(mlir::ModuleOp local, const StepMutant &mutant);
 

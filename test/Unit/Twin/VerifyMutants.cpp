@@ -86,15 +86,14 @@ public:
     }
     if (!wrong.empty())
       return wrong;
-    if (std::string other = firstOther(twin); !other.empty())
-      return "the twin has other ops: " + other;
-    OwningOpRef<ModuleOp> changed = twin::test::planted(*subject.local, mutant);
-    if (!isValid(*changed))
-      return "";
-    for (subject.options.seed = 101; subject.options.seed <= 301; subject.options.seed += 100)
-      if (std::string found = subject.examine(*changed); !found.empty())
-        return found;
-    return "";
+    std::vector<unsigned> ops = twin::test::counterparts(twin, mutant.op, *subject.local);
+    std::string change = ops.empty() ? "the step has no such op" : "";
+    for (size_t i = 0; i < ops.size() && change.empty(); ++i) {
+      twin::test::StepMutant here = mutant;
+      here.op = ops[i];
+      change = examine(here);
+    }
+    return change;
   }
 
 private:
@@ -104,15 +103,14 @@ private:
     return succeeded(verify(module));
   }
 
-  /// The first op of the twin that has no counterpart of this number; empty: all have.
-  std::string firstOther(ModuleOp twin) {
-    std::vector<Operation *> here = twin::test::numberedOps(*subject.local),
-                             there = twin::test::numberedOps(twin);
-    for (size_t i = 0; i < std::min(here.size(), there.size()); ++i)
-      if (here[i]->getName() != there[i]->getName())
-        return std::to_string(i) + " is " + there[i]->getName().getStringRef().str() + ", not " +
-               here[i]->getName().getStringRef().str();
-    return here.size() == there.size() ? "" : "not so many";
+  std::string examine(const twin::test::StepMutant &mutant) {
+    OwningOpRef<ModuleOp> changed = twin::test::planted(*subject.local, mutant);
+    if (!isValid(*changed))
+      return "";
+    for (subject.options.seed = 101; subject.options.seed <= 301; subject.options.seed += 100)
+      if (std::string found = subject.examine(*changed); !found.empty())
+        return found;
+    return "";
   }
 
   ModuleOp planned;
