@@ -2,14 +2,15 @@
 
     build/venv/bin/python test/Behaviour/behaviour.py record [--quick] [--bin FOLDER] [--pieces FOLDER]
                                                     [--against BEFORE] -o RECORD
-    build/venv/bin/python test/Behaviour/behaviour.py compare BEFORE AFTER
+    build/venv/bin/python test/Behaviour/behaviour.py compare [--by-place] BEFORE AFTER
     build/venv/bin/python test/Behaviour/behaviour.py times BEFORE_BIN AFTER_BIN
 
 `record` writes down what the binaries of a folder compute: the answers of `dtc plan --json` for the published runs
 (bench/published), each under its own plan and each job planned freely, and what the integration tests compile and run:
 `dtc inspect --json` of every artifact, every step's loss and gradient norm, and hashes of outputs and weights.
 `compare`, or `--against`, prints every difference between two records by its name and ends with exit code 1 if there is
-one. Losses must be bitwise equal. `times` compares the processor seconds that two sets of binaries take to compile and to plan.
+one. With `--by-place` it prints a line for each member of answers that differs, over all entries. Losses must be bitwise
+equal. `times` compares the processor seconds that two sets of binaries take to compile and to plan.
 
 Both records must be made on the same machine, because plans and kernels depend on its processor and memory. A quick
 record has a part of the published runs; a full one takes hours. Graphs of published runs come from
@@ -33,6 +34,7 @@ import tempfile
 from collections.abc import Iterator
 
 import differences
+import places
 import published_plans
 import times
 
@@ -150,7 +152,8 @@ def make_record(options: argparse.Namespace) -> int:
 
 def compare_records(options: argparse.Namespace) -> int:
     before = json.loads(options.before.read_text())
-    return differences.report(before, read(options.after, before["quick"]), options.most)
+    after = read(options.after, before["quick"])
+    return places.report(before, after) if options.by_place else differences.report(before, after, options.most)
 
 
 def compare_times(options: argparse.Namespace) -> int:
@@ -174,6 +177,7 @@ def arguments() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", help="print what differs between two records")
     compare.add_argument("before", type=record_file)
     compare.add_argument("after", type=record_file)
+    compare.add_argument("--by-place", action="store_true", help="a line for each member that differs, over all entries")
     compare.set_defaults(do=compare_records)
     for command in (record, compare):
         command.add_argument("--most", type=int, default=5, help="how many differences of an entry to print")

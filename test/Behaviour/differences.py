@@ -2,35 +2,65 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 #: What may have gone wrong while a record was made.
 TROUBLE = {"failed": "failed while the later record was made", "unsteady": "computed two things in the later record"}
 
 
-def differences(before: object, after: object, path: str = "") -> Iterator[str]:
-    """Where two values of JSON differ, a line each."""
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One place where two values of JSON differ; of lists of two lengths, these are what differs."""
+
+    path: str
+    kind: str  # new, gone, elements or value
+    before: object = None
+    after: object = None
+
+    def line(self) -> str:
+        old, new = short(self.before), short(self.after)
+        words = {"new": f"is new: {new}", "gone": f"is gone, was {old}", "elements": f"{old} elements -> {new}",
+                 "value": f"{old} -> {new}"}
+        return f"{self.path}: {words[self.kind]}"
+
+
+def changes(before: object, after: object, path: str = "") -> Iterator[Change]:
+    """Where two values of JSON differ."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             place = f"{path}.{key}" if path else key
             if key not in before:
-                yield f"{place}: is new: {short(after[key])}"
+                yield Change(place, "new", after=after[key])
             elif key not in after:
-                yield f"{place}: is gone, was {short(before[key])}"
+                yield Change(place, "gone", before=before[key])
             else:
-                yield from differences(before[key], after[key], place)
+                yield from changes(before[key], after[key], place)
     elif isinstance(before, list) and isinstance(after, list):
         if len(before) != len(after):
-            yield f"{path}: {len(before)} elements -> {len(after)}"
+            yield Change(path, "elements", len(before), len(after))
         for index, (old, new) in enumerate(zip(before, after)):
-            yield from differences(old, new, f"{path}[{index}]")
+            yield from changes(old, new, f"{path}[{index}]")
     elif before != after or type(before) is not type(after):
-        yield f"{path}: {short(before)} -> {short(after)}"
+        yield Change(path, "value", before, after)
+
+
+def differences(before: object, after: object) -> Iterator[str]:
+    """Where two values of JSON differ, a line each."""
+    return (change.line() for change in changes(before, after))
 
 
 def short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def troubles(before: dict, after: dict) -> list[str]:
+    """Prints and returns what has gone wrong in the later record alone. Records of old binaries may not know each kind."""
+    news = [f"{words}: {name}" for key, words in TROUBLE.items() for name in after.get(key, ())
+            if name not in before.get(key, ())]
+    print("".join(f"{line}\n" for line in news), end="")
+    return news
 
 
 def report(before: dict, after: dict, most: int) -> int:
@@ -49,7 +79,6 @@ def report(before: dict, after: dict, most: int) -> int:
             print("\n".join(f"  {line}" for line in lines[:most]))
             if len(lines) > most:
                 print(f"  and {len(lines) - most} more")
-    news = [f"{words}: {name}" for key, words in TROUBLE.items() for name in after[key] if name not in before[key]]
-    print("".join(f"{line}\n" for line in news), end="")
+    news = troubles(before, after)
     print(f"{changed} of {len(old)} entries differ; {len(new.keys() - old.keys())} are new")
     return 1 if changed or news or not old else 0

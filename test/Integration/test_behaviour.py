@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "test" / "Behaviour"))
 
 import behaviour  # noqa: E402
 import differences  # noqa: E402
+import places  # noqa: E402
 import published_plans  # noqa: E402
 import times  # noqa: E402
 
@@ -62,6 +63,41 @@ def test_equal_records_have_no_difference(capsys):
 def test_differences_are_named(capsys, change, line):
     assert differences.report(BEFORE, changed(change), 5) == 1
     assert line in capsys.readouterr().out
+
+
+INSPECTED = {"arena_bytes": [100, 64], "loss": "mse", "zero": 0, "kernels": [
+    {"name": "rows_0", "arch": "a"}, {"name": "pointwise_0", "arch": "a"}, {"name": "pointwise_1", "arch": "a"}]}
+
+
+def test_differences_are_counted_by_place(capsys):
+    """Two artifacts that change alike, and a run, are a line for each member that differs."""
+    changed_one = {"arena_bytes": [75, 128], "zero": False, "fits": True, "kernels": [
+        {"name": "pointwise_0", "arch": "a"}, {"name": "rows_0", "arch": "a"}, {"name": "columns_0", "arch": "a"}]}
+    before = BEFORE | {"entries": {
+        "compile a": entry(INSPECTED), "compile b": entry(INSPECTED), "run a": entry({"save-weights": {"h.0.w": "1", "h.1.w": "2"}})}}
+    after = BEFORE | {"entries": {
+        "compile a": entry(changed_one), "compile b": entry(INSPECTED | {"arena_bytes": [100]}),
+        "run a": entry({"save-weights": {"h.0.w": "3", "h.1.w": "4"}}), "run b": entry({})}, "failed": ["test_x"]}
+    assert places.report(before, after) == 1
+    assert capsys.readouterr().out == """\
+arena_bytes: 1 entries, 1 fall by up to 50 %, as in compile b: arena_bytes: 2 elements -> 1
+arena_bytes[]: 1 entries, 1 fall, 1 rise by up to 50 %, as in compile a: arena_bytes[0]: 100 -> 75
+fits: 1 entries, 1 new, as in compile a: fits: is new: True
+kernels.columns: 1 entries, 1 new, as in compile a: kernels.columns: is new: 1
+kernels.pointwise: 1 entries, 1 fall by up to 50 %, as in compile a: kernels.pointwise: 2 -> 1
+loss: 1 entries, 1 gone, as in compile a: loss: is gone, was 'mse'
+save-weights.TENSOR: 1 entries, 2 differ, as in run a: save-weights.h.0.w: '1' -> '3'
+zero: 1 entries, 1 differ, as in compile a: zero: 0 -> False
+failed while the later record was made: test_x
+0 of 3 entries are equal; 1 are new
+"""
+
+
+def test_equal_records_have_no_place(capsys):
+    assert places.report(BEFORE, copy.deepcopy(BEFORE)) == 0
+    assert capsys.readouterr().out == "2 of 2 entries are equal; 0 are new\n"
+    assert places.report(BEFORE, changed(lambda record: record["entries"].pop("run a"))) == 1
+    assert "is missing in the later record: run a" in capsys.readouterr().out
 
 
 def test_new_entries_are_counted(capsys):
