@@ -242,6 +242,7 @@ void Predictor::addMemory(MemoryDetail detail) {
   std::vector<std::vector<schedule::Call>> calls; ///< by rank, for an allocator that caches
   if (schedule && cluster.software.cachingAllocator)
     calls = shortened(*schedule);
+  bool fits = true; ///< as far as is known
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank) {
     const UniformStages &own = on(static_cast<int64_t>(rank));
     StageCosts::Runs runs = own.stagesOf(static_cast<int64_t>(rank));
@@ -256,8 +257,10 @@ void Predictor::addMemory(MemoryDetail detail) {
     double capacity = own.getModel().memoryPerRank();
     if (!cluster.device.hasOwnMemory()) // there, offloaded states take as much elsewhere
       capacity -= own.costs().hostBytes(runs);
-    if (!calls.empty())
+    fits = fits && double(use.total()) <= capacity;
+    if (!calls.empty() && (fits || detail == MemoryDetail::Exact))
       use.cached = own.cachedBytes(static_cast<int64_t>(rank), calls[rank], use, detail);
+    fits = fits && double(use.total()) <= capacity;
     for (int64_t chunk = 0; chunk < placement.chunks(); ++chunk) {
       int64_t stage = placement.stage(int64_t(rank), chunk);
       result.stages[stage].peakMemory = use.total();

@@ -207,11 +207,13 @@ int64_t UniformStages::cachedBytes(int64_t rank, const std::vector<schedule::Cal
     requests.stages.push_back(allocations->stage(run.begin, run.end, splits));
   auto workspace = std::llround(model.reserve(0).workspace);
   auto capacity = static_cast<int64_t>(model.memoryPerRank()) - (use.reserved - workspace);
-  std::optional<int64_t> peak = peakReserved(requests, calls, capacity);
-  if (!peak && detail == MemoryDetail::IfItFits)
+  if (detail == MemoryDetail::WhetherItFits)
     requests.held = 0;
+  std::optional<int64_t> peak = peakReserved(requests, calls, capacity);
   if (!peak)
-    peak = peakReserved(requests, calls, std::numeric_limits<int64_t>::max());
+    peak = detail == MemoryDetail::Exact
+               ? peakReserved(requests, calls, std::numeric_limits<int64_t>::max())
+               : capacity + 1;
   return std::max<int64_t>(0, *peak - use.allocated() - workspace);
 }
 

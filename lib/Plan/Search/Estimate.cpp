@@ -124,10 +124,13 @@ static double extraBytes(const EstimateOptions &options) {
 class Estimator::Pipelines {
 public:
   /// `fixed`: the only cuts that there may be, if given.
+  /// `memoryShare` as in EstimateOptions.
   Pipelines(const Cluster &cluster, const Degrees &degrees, Ranks byRank,
-            const schedule::Schedule &schedule, std::optional<std::vector<int>> fixed)
+            const schedule::Schedule &schedule, std::optional<std::vector<int>> fixed,
+            double memoryShare)
       : cluster(cluster), degrees(degrees), byRank(std::move(byRank)), schedule(schedule),
-        units(this->byRank[0]->unitCosts.units()), fixed(std::move(fixed)) {}
+        units(this->byRank[0]->unitCosts.units()), fixed(std::move(fixed)),
+        memoryShare(memoryShare) {}
 
   /// With every stage within this share of its rank's memory, where none is so dear that no
   /// step with it keeps the limit.
@@ -172,8 +175,8 @@ public:
     if (!degrees.groups.empty())
       return true; // how much that is depends on where the cuts are
     double capacity = 0;
-    for (const auto &rank : byRank)
-      capacity += share * rank->capacity + extra;
+    for (size_t rank = 0; rank < byRank.size(); ++rank)
+      capacity += share * capacityOf(rank) + extra;
     return byRank[0]->costs.rank({StageRun(0, units)}).staticBytes <= capacity;
   }
   /// Keeps the cuts, and recomputes as few blocks of each rank as it needs to hold all of its
@@ -235,7 +238,7 @@ private:
   /// That of the rank which fills its device most.
   void setMemory(const std::vector<double> &peaks, Estimate &estimate) const {
     auto filled = [&](size_t rank) {
-      double capacity = byRank[rank]->capacity;
+      double capacity = capacityOf(rank);
       return capacity > 0 ? peaks[rank] / capacity : kInfinity;
     };
     size_t fullest = 0;
@@ -243,7 +246,7 @@ private:
       if (filled(rank) > filled(fullest))
         fullest = rank;
     estimate.memory = peaks[fullest];
-    estimate.capacity = byRank[fullest]->capacity;
+    estimate.capacity = capacityOf(fullest);
   }
 
   /// In the hosts' memory.
@@ -259,9 +262,10 @@ private:
   }
 
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
+  double capacityOf(size_t rank) const { return memoryShare * byRank[rank]->capacity; }
   bool holds(const simulate::Costs &all, size_t rank, double share, double extra = 0) const {
     return simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank)) <=
-           share * byRank[rank]->capacity + extra;
+           share * capacityOf(rank) + extra;
   }
   struct StageOn {
     RankStages *own = nullptr;
@@ -273,7 +277,7 @@ private:
     bool splits = describe(degrees.schedule).splitsBackward();
     for (int64_t stage = 0; stage < schedule.shape.stages(); ++stage) {
       auto [rank, chunk] = schedule.placement.place(stage);
-      double capacity = byRank[rank]->capacity;
+      double capacity = capacityOf(size_t(rank));
       result.push_back({byRank[rank].get(),
                         {schedule.slots[rank][chunk], splits},
                         share == kInfinity ? share : share * capacity});
@@ -302,6 +306,7 @@ private:
   const schedule::Schedule &schedule;
   int units;
   std::optional<std::vector<int>> fixed;
+  double memoryShare;
 };
 
 /// The blocks that have a part which is recomputed.
@@ -375,7 +380,8 @@ bool Estimator::mayFit(const Degrees &degrees, const ShardVariant &variant, bool
   Ranks byRank = ranksOf(degrees, variant, {0, false, someBlocks}, error);
   if (!schedule || byRank.empty())
     return true;
-  Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule, std::nullopt);
+  Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule, std::nullopt,
+                      /*memoryShare=*/1);
   return pipelines.holdStates(share) && pipelines.canBeCut(share);
 }
 
@@ -414,7 +420,7 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
   const UnitCosts &unitCosts = byRank[0]->unitCosts;
   const std::vector<Block> &blocks = library.getBlocks();
   Pipelines pipelines(library.getCluster(), degrees, byRank, *schedule,
-                      fixedCuts(unitCosts, static_cast<int>(shape.stages())));
+                      fixedCuts(unitCosts, static_cast<int>(shape.stages())), options.memoryShare);
   if (!pipelines.holdStates(1, extraBytes(options)))
     return Outcome::TooLarge;
   std::optional<Estimate> best;

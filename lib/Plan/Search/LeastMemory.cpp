@@ -39,8 +39,8 @@ static bool fits(SearchState &state, const Degrees &degrees, const ShardVariant 
   Estimate estimate;
   if (state.estimate(degrees, variant, {noLimit}, estimate) != Estimator::Outcome::Found)
     return false;
-  auto plan =
-      completePlan(state.problem, state.cluster, state.shardings, estimate, MemoryDetail::IfItFits);
+  auto plan = completePlan(state.problem, state.cluster, state.shardings, estimate,
+                           MemoryDetail::WhetherItFits);
   return plan && plan->predicted.fits();
 }
 

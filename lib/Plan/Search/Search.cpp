@@ -168,6 +168,25 @@ static std::vector<SearchRound> roundsOf(const SearchState &state) {
   return rounds;
 }
 
+/// The best plans of a round. What is estimated to fit may turn out not to: then it is searched
+/// once more for what fits without doubt.
+static std::optional<SearchResult> runRound(SearchState &state, const SearchRound &round) {
+  for (;;) {
+    state.found.clear();
+    for (const Strategy &strategy : kStrategies)
+      if (!state.options.without.count(strategy.name))
+        strategy.run(state, round);
+    if (state.found.empty())
+      return std::nullopt;
+    if (SearchOutcome fitting = answer(state, false))
+      return std::move(*fitting);
+    if (state.confirms || isPinned(state.spec))
+      return std::nullopt;
+    state.confirms = true;
+    state.outOfReach.clear();
+  }
+}
+
 SearchOutcome runStrategies(SearchState &state) {
   addCandidates(state, listCandidates(state));
   const SearchOptions &options = state.options;
@@ -177,16 +196,9 @@ SearchOutcome runStrategies(SearchState &state) {
                  ErrorCategory::NoPlan};
   const std::vector<SearchRound> rounds = roundsOf(state);
   const bool outOfReach = !rounds.empty() && isOutOfReach(state);
-  for (size_t i = 0; i < rounds.size() && !outOfReach; ++i) {
-    state.found.clear();
-    for (const Strategy &strategy : kStrategies)
-      if (!options.without.count(strategy.name))
-        strategy.run(state, rounds[i]);
-    // What is estimated to fit may turn out not to.
-    if (!state.found.empty())
-      if (auto fitting = answer(state, false))
-        return fitting;
-  }
+  for (size_t i = 0; i < rounds.size() && !outOfReach; ++i)
+    if (std::optional<SearchResult> fitting = runRound(state, rounds[i]))
+      return std::move(*fitting);
   if (!options.findClosest && !isPinned(state.spec))
     return Error{"no plan fits", ErrorCategory::NoPlan};
   if (!outOfReach) {

@@ -2,7 +2,8 @@
 //
 // A candidate's floor is the work of one data-parallel rank's microbatches through its
 // pipeline, cut as well as it can be (PipelineFloor.h). Until one is found, what holds least of
-// each candidate is looked at first: where nothing fits, this takes a fraction of trying all.
+// each candidate is looked at first: where nothing fits, this takes a fraction of trying all. Where
+// plans are confirmed, this goes on, as it spares confirming many plans of a mesh that can't fit.
 #include "Strategies.h"
 
 namespace dtc::plan {
@@ -20,7 +21,8 @@ void searchCandidates(SearchState &state, const SearchRound &round) {
   for (Candidate &candidate : state.candidates) {
     if (candidate.floor > worthTelling(state))
       return;
-    if (state.found.empty() && isOutOfReach(state, candidate.degrees, round.offload)) {
+    if ((state.found.empty() || state.confirms) &&
+        isOutOfReach(state, candidate.degrees, round.offload)) {
       candidate.isShort = true;
       continue;
     }

@@ -148,6 +148,22 @@ static bool isFarShort(SearchState &state, const Degrees &degrees,
   });
 }
 
+/// Whether the plan that holds least is confirmed to fit. It is kept, if it is worth telling.
+static bool isConfirmed(SearchState &state, const Degrees &degrees,
+                        const std::vector<ShardVariant> &variants) {
+  std::optional<Estimate> least;
+  for (const ShardVariant &variant : variants)
+    if (Estimate closest; state.estimate(degrees, variant, {.limit = kNoLimit, .anyMemory = true},
+                                         closest) == Estimator::Outcome::Found &&
+                          (!least || closest.shortBytes() < least->shortBytes()))
+      least = std::move(closest);
+  if (!least || !state.confirm(*least, /*holdsLeast=*/true))
+    return false;
+  if (least->perSample() <= worthTelling(state))
+    state.keep(std::move(*least));
+  return true;
+}
+
 bool isOutOfReach(SearchState &state, const Degrees &candidate, Offload offload) {
   Degrees least = withLeast(state, smallestOf(state, candidate), offload);
   auto [known, isNew] = state.outOfReach.try_emplace(least, false);
@@ -159,7 +175,8 @@ bool isOutOfReach(SearchState &state, const Degrees &candidate, Offload offload)
   const size_t first = levels.size() - std::min<size_t>(2, levels.size());
   known->second = std::all_of(levels.begin() + first, levels.end(), [&](int zero) {
     least.zero = zero;
-    return isFarShort(state, least, variants);
+    return isFarShort(state, least, variants) ||
+           (state.confirms && !isConfirmed(state, least, variants));
   });
   return known->second;
 }

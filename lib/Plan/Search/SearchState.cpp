@@ -49,6 +49,12 @@ bool SearchState::recomputesSome(const Degrees &degrees) const {
 
 Estimator::Outcome SearchState::estimate(const Degrees &degrees, const ShardVariant &variant,
                                          const EstimateOptions &asked, Estimate &estimated) {
+  return confirms && !asked.anyMemory ? estimateConfirmed(degrees, variant, asked, estimated)
+                                      : estimateOnce(degrees, variant, asked, estimated);
+}
+
+Estimator::Outcome SearchState::estimateOnce(const Degrees &degrees, const ShardVariant &variant,
+                                             const EstimateOptions &asked, Estimate &estimated) {
   ++estimates;
   return estimator.estimate(degrees, variant, asked, estimated, refusal);
 }

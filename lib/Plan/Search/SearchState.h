@@ -52,6 +52,10 @@ struct SearchState {
   /// By mesh and schedule: the candidate with the smallest microbatch. Filled when asked for.
   std::map<Degrees, Degrees> smallest;
   std::map<Degrees, bool> outOfReach; ///< of these (isOutOfReach), as far as is known
+  /// Estimates aren't trusted: only plans that fit when they are complete are found
+  /// (ConfirmFit.cpp).
+  bool confirms = false;
+  int64_t confirmed = 0; ///< complete plans looked at for it
 
   bool trains() const;
   /// Whether states may be offloaded: plans that are pinned in full have them on the devices.
@@ -62,14 +66,24 @@ struct SearchState {
   std::vector<Recompute> recomputations() const;
   /// Whether as few blocks as will do are recomputed by such degrees.
   bool recomputesSome(const Degrees &degrees) const;
-  /// What has been spent, in estimates. Solving a sharding takes as long as ten of them.
-  int64_t effort() const { return estimates + 10 * shardings.solves(); }
+  /// What has been spent, in estimates. Solving a sharding takes as long as ten of them, and so
+  /// does completing a plan.
+  int64_t effort() const { return estimates + 10 * (shardings.solves() + confirmed); }
 
   Estimator::Outcome estimate(const Degrees &degrees, const ShardVariant &variant,
                               const EstimateOptions &asked, Estimate &estimated);
+  /// Whether its complete plan fits; false where too many were looked at. `holdsLeast`: of its mesh
+  /// and schedule.
+  bool confirm(const Estimate &estimated, bool holdsLeast);
   /// Whether they may fit, with all blocks recomputed alike (Estimator::mayFit).
   bool mayFitAtLeast(const Degrees &degrees, const ShardVariant &variant, double share);
   void keep(Estimate estimate);
+
+private:
+  Estimator::Outcome estimateOnce(const Degrees &degrees, const ShardVariant &variant,
+                                  const EstimateOptions &asked, Estimate &estimated);
+  Estimator::Outcome estimateConfirmed(const Degrees &degrees, const ShardVariant &variant,
+                                       EstimateOptions asked, Estimate &estimated);
 };
 
 /// How many of the best are carried out in full; the others are estimates.

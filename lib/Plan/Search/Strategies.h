@@ -7,6 +7,9 @@
 //   shardings solved for speed     states offloaded
 //   shardings that hold less       states offloaded
 //
+// Where none of the plans that a round found fits when it is complete, the round runs again. From
+// then on each plan is confirmed before it counts (ConfirmFit.cpp).
+//
 // Before them comes a look at the plans that hold least. Where all of them are far short of memory,
 // the rounds are left out (isOutOfReach).
 //
@@ -66,7 +69,8 @@ Degrees withLeast(const SearchState &state, Degrees degrees, Offload offload);
 void searchClosest(SearchState &state);
 
 /// Whether a candidate is so short of memory, with all that saves it, that no plan of its mesh and
-/// schedule can fit. Neither another sharding nor another microbatch helps then.
+/// schedule can fit. Neither another sharding nor another microbatch helps then. Where the search
+/// confirms, the complete plan must be too large.
 bool isOutOfReach(SearchState &state, const Degrees &candidate, Offload offload);
 /// Whether even the plan that holds least, with all that saves memory, is so short of it that no
 /// other can fit. True: `found` is what searchClosest finds.

@@ -19,11 +19,12 @@ struct PlannedModel {
   const Folding *folding = nullptr;
 };
 
-/// How exactly the memory is told that a caching allocator holds. That of plans which don't fit is
-/// replayed for each number of tensors that variables may hold, unless a search drops them anyway.
+/// How exactly the memory is told that a caching allocator holds. It is replayed for each number of
+/// tensors that variables may hold. A search drops plans that don't fit, and needs no more of them.
 enum class MemoryDetail : uint8_t {
   Exact,
-  IfItFits ///< of plans that don't fit less than is held, but more than there is
+  IfItFits,     ///< of plans that don't fit only that it is more than there is
+  WhetherItFits ///< of plans that fit, too, less than is held: what is held at least
 };
 
 /// nullopt where the plan treats blocks of a folded model differently that are alike.

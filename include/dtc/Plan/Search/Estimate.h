@@ -40,6 +40,7 @@ struct EstimateOptions {
   bool someBlocks = false;
   /// Bytes that a rank is short of, with anyMemory, that aren't worth more effort.
   double mostShort = std::numeric_limits<double>::infinity();
+  double memoryShare = 1; ///< of each rank's memory, that it may take
 };
 
 class Estimator {

@@ -436,6 +436,7 @@ TEST(CachedMemory, OfPlansThatFitIsTheSameWithLessDetail) {
     on.device.memoryBytes = double(roomy.total()) - double(roomy.cached) * i / 15;
     Prediction exact = with(MemoryDetail::Exact), quick = with(MemoryDetail::IfItFits);
     ASSERT_EQ(exact.fits(), quick.fits()) << i;
+    ASSERT_EQ(exact.fits(), with(MemoryDetail::WhetherItFits).fits()) << i;
     fitting += exact.fits();
     less += quick.memory.cached < exact.memory.cached;
     if (exact.fits())
