@@ -7,6 +7,7 @@
 #include "dtc/Lower/Passes.h"
 #include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Verify.h"
+#include "dtc/Plan/Search/Remedy.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 #include "dtc/Report/Failure.h"
 
@@ -136,10 +137,26 @@ static plan::SearchOutcome searchPinned(const Planner &planner, const Candidate 
                       searchOptions(planner, candidate, spec));
 }
 
-/// The plan of these degrees with the batch cut as they have it. It takes another step, as what
-/// a call does is different with several of them (it adds to earlier gradients).
-static Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
-                                    const BatchChoice &cut) {
+/// With its calls as they will be, a plan that fits hardly may do so no longer. Another one of its
+/// mesh and microbatch is searched then.
+static plan::SearchOutcome searchCalls(const Planner &planner, const Candidate &candidate,
+                                       const plan::Degrees &degrees) {
+  const plan::Spec &given = planner.request.spec;
+  plan::SearchOptions asked = searchOptions(planner, candidate, plan::pinned(degrees, given));
+  asked.adviseOtherwise = false;
+  auto found = plan::search(candidate.problem, planner.request.cluster, asked);
+  if (found ? found->predicted.fits() : found.error().category != plan::ErrorCategory::NoPlan)
+    return found;
+  asked.spec = plan::withCalls(degrees, given);
+  asked.findClosest = false;
+  auto other = plan::search(candidate.problem, planner.request.cluster, asked);
+  return other && other->predicted.fits() ? std::move(other) : std::move(found);
+}
+
+/// The step with the batch cut as these degrees have it. It is another one, as what a call does is
+/// different with several of them (it adds to earlier gradients).
+static Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees,
+                                   const BatchChoice &cut) {
   auto model = planner.file.import(cut.perCall());
   if (failed(model))
     return ExitCode::InputRefused;
@@ -147,12 +164,21 @@ static Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees 
                             slotsFor(planner.request.options, degrees));
   if (!step)
     return step.code();
-  auto candidate = prepare(planner, std::move(*step));
+  return prepare(planner, std::move(*step));
+}
+
+/// The plan of these degrees in such calls. `failure`: why there is none, which isn't told yet.
+static Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
+                                    const BatchChoice &cut,
+                                    std::optional<plan::SearchFailure> &failure) {
+  auto candidate = cutCalls(planner, degrees, cut);
   if (!candidate)
     return candidate;
-  auto found = searchPinned(planner, *candidate, degrees);
-  if (!found)
-    return fail(found.error());
+  auto found = searchCalls(planner, *candidate, degrees);
+  if (!found) {
+    failure = found.error();
+    return ExitCode::NoFit;
+  }
   candidate->search = std::move(*found);
   return candidate;
 }
@@ -182,19 +208,27 @@ static bool needsCalls(const Request &request, const Candidate &whole) {
          plan::whyRowsStayWhole(whole.problem, whole.search.plan.degrees).empty();
 }
 
-/// With its calls as they will be, the chosen plan may be slower than was thought. Then the next
-/// one is looked at in the same way, until none is thought to be faster.
-static Outcome<Candidate> replan(const Planner &planner, const plan::SearchResult &first) {
+/// With its calls as they will be, the chosen plan may be slower than was thought, or not fit. Then
+/// the next one is looked at in the same way, until none is thought to be faster. `failure`: why
+/// the last one that doesn't fit has no plan.
+static Outcome<Candidate> replan(const Planner &planner, const plan::SearchResult &first,
+                                 std::optional<plan::SearchFailure> &failure) {
   std::vector<Alternative> others = first.alternatives;
   auto best = planCalls(planner, first.plan.degrees,
-                        {first.problem.globalBatch(), first.problem.numMicrobatches});
-  while (best && !others.empty()) {
+                        {first.problem.globalBatch(), first.problem.numMicrobatches}, failure);
+  while ((best || failure) && !others.empty()) {
     auto next = std::min_element(others.begin(), others.end(), isFaster);
-    Alternative now{best->search.plan.degrees, best->search.predicted};
-    if (!isFaster(*next, now))
+    Alternative now = *next;
+    if (!best) {
+      others.erase(next);
+    } else if (Alternative known{best->search.plan.degrees, best->search.predicted};
+               isFaster(now, known)) {
+      *next = std::move(known);
+    } else {
       break;
-    std::swap(*next, now);
-    best = planCalls(planner, now.degrees, {now.degrees.samples(), now.degrees.numMicrobatches});
+    }
+    const BatchChoice cut{now.degrees.samples(), now.degrees.numMicrobatches};
+    best = planCalls(planner, now.degrees, cut, failure);
   }
   if (!best)
     return best;
@@ -232,10 +266,13 @@ static ExitCode addPlanToSave(const Planner &planner, Planned &planned) {
   bool isKept = options.keepsPlan || !options.savePlan.empty();
   if (!isKept || cut == planned.batch)
     return ExitCode::Done;
-  auto inCalls = planCalls(planner, degrees, cut);
+  auto inCalls = cutCalls(planner, degrees, cut);
   if (!inCalls)
     return inCalls.code();
-  planned.toSave = {std::move(inCalls->search.plan), std::move(inCalls->search.problem)};
+  auto found = searchPinned(planner, *inCalls, degrees);
+  if (!found)
+    return fail(found.error());
+  planned.toSave = {std::move(found->plan), std::move(found->problem)};
   return ExitCode::Done;
 }
 
@@ -258,8 +295,8 @@ static plan::Spec withoutSavings(plan::Spec spec) {
 /// Ranks of one processor share its memory: what saves a rank's is for models that don't fit
 /// without.
 static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate &whole,
-                                        const plan::SearchOptions &asked) {
-  const plan::Cluster &cluster = planner.request.cluster;
+                                        const plan::SearchOptions &asked,
+                                        const plan::Cluster &cluster) {
   if (asked.executable && planner.request.options.target == Target::CPU) {
     plan::SearchOptions plain = asked;
     plain.spec = withoutSavings(asked.spec);
@@ -295,7 +332,7 @@ static bool fitsWith(const Planner &planner, const BatchChoice &batch,
   plan::SearchOptions asked = firstOptions(planner, *candidate);
   asked.spec.capacity = capacity;
   asked.findClosest = asked.adviseOtherwise = false;
-  auto found = searchFreely(planner, *candidate, asked);
+  auto found = searchFreely(planner, *candidate, asked, planner.request.cluster);
   return found && found->predicted.fits();
 }
 
@@ -321,7 +358,7 @@ static plan::Error withCapacity(const Planner &planner, const Candidate &whole,
 /// the samples of the file. Who types that batch gets the same plan.
 static Outcome<Candidate> closeBatch(const Planner &open, Request &closed, const Candidate &whole) {
   plan::SearchOptions asked = firstOptions(open, whole);
-  auto found = searchFreely(open, whole, asked);
+  auto found = searchFreely(open, whole, asked, open.request.cluster);
   plan::adviseOn(found, whole.problem, open.request.cluster, asked);
   if (!found)
     return fail(withCapacity(open, whole, found.error()));
@@ -332,12 +369,36 @@ static Outcome<Candidate> closeBatch(const Planner &open, Request &closed, const
   return prepare(open, std::move(*step));
 }
 
+/// Where none of the plans that were found fits in its calls, the whole is searched for what leaves
+/// ever more memory free.
+static Outcome<Candidate> replanUntilFits(const Planner &planner, const Candidate &whole,
+                                          plan::SearchOptions asked) {
+  std::optional<plan::SearchFailure> failure;
+  auto best = replan(planner, whole.search, failure);
+  auto isEnough = [&] {
+    return best ? best->search.predicted.fits() || !whole.search.predicted.fits() : !failure;
+  };
+  asked.findClosest = asked.adviseOtherwise = false;
+  for (double share : {15.0 / 16, 7.0 / 8, 3.0 / 4}) {
+    if (isEnough())
+      return best;
+    const plan::Cluster smaller = plan::withMemory(planner.request.cluster, share);
+    if (auto found = searchFreely(planner, whole, asked, smaller))
+      best = replan(planner, *found, failure);
+  }
+  if (best || !failure)
+    return best;
+  if (failure->closestPlan)
+    failure->closestPlan->remedy = plan::findRemedy(whole.problem, planner.request.cluster, asked);
+  return fail(withCapacity(planner, whole, *failure));
+}
+
 /// The best plan, its degrees and microbatches included. The problem is for the samples of one of
 /// its calls.
 static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
   const Request &request = planner.request;
   plan::SearchOptions asked = firstOptions(planner, whole);
-  auto found = searchFreely(planner, whole, asked);
+  auto found = searchFreely(planner, whole, asked, request.cluster);
   plan::adviseOn(found, whole.problem, request.cluster, asked);
   if (!found)
     return fail(withCapacity(planner, whole, found.error()));
@@ -352,7 +413,7 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
       return code;
     return result;
   }
-  auto best = replan(planner, whole.search);
+  auto best = replanUntilFits(planner, whole, asked);
   if (!best)
     return best.code();
   if (explanation && best->search.plan.degrees != whole.search.plan.degrees) {
@@ -400,37 +461,6 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
   return planned(std::move(candidate), std::move(explanation));
 }
 
-/// A bias that is a stage of its own takes a kernel, though none beside its product.
-static bool isCutFromProducts(const plan::Problem &problem, const plan::Stage &stage) {
-  for (int64_t id = stage.firstOp; id <= stage.lastOp; ++id)
-    if (problem.ops[id].inProduct)
-      return true;
-  return false;
-}
-
-/// More stages than the model has parts leave some with reshapes alone.
-static std::optional<plan::Error> findIdleStage(const plan::Problem &problem,
-                                                const plan::SearchResult &search) {
-  constexpr double kLeast = 1e-3; // of the mean of all stages
-  std::vector<std::string> idle;
-  const auto &stages = search.predicted.stages;
-  auto seconds = [](const plan::StagePrediction &stage) {
-    return stage.forwardSeconds + stage.backwardSeconds;
-  };
-  double sum = 0;
-  for (const plan::StagePrediction &stage : stages)
-    sum += seconds(stage);
-  for (size_t i = 0; i < stages.size(); ++i)
-    if (seconds(stages[i]) * double(stages.size()) < kLeast * sum &&
-        !isCutFromProducts(problem, search.plan.stages[i]))
-      idle.push_back(std::to_string(i));
-  if (idle.empty())
-    return std::nullopt;
-  return plan::Error{"of " + std::to_string(stages.size()) + " stages " +
-                     std::to_string(idle.size()) + " would have nothing to do, the first is " +
-                     idle.front() + "; ask for fewer (pp, chunks), or leave their number open"};
-}
-
 Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
                           Trained trained) {
   auto start = std::chrono::steady_clock::now();
@@ -451,8 +481,9 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
     return result;
   result->planningSeconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (auto idle = findIdleStage(result->problem, result->search))
-    return fail(*idle);
+  if (std::string idle = report::idleStagesText(result->problem, result->search);
+      !idle.empty())
+    return fail(plan::Error{idle});
   const plan::Plan &plan = result->search.plan;
   if (!request.hasPlanFile() &&
       failed(planbridge::verify(result->module(), result->problem, plan, request.cluster)))

@@ -3,6 +3,7 @@
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Report/Words.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace dtc::report {
@@ -101,6 +102,33 @@ std::string failureText(const plan::SearchFailure &failure) {
   const plan::ClosestPlan &closest = *failure.closestPlan;
   return failure.message + ": " + summary(closest.degrees) + " needs " +
          neededText(closest.predicted) + remedyText(closest.remedy);
+}
+
+/// A bias that is a stage of its own takes a kernel, though none beside its product.
+static bool isCutFromProducts(const plan::Problem &problem, const plan::Stage &stage) {
+  return std::any_of(problem.ops.begin() + stage.firstOp, problem.ops.begin() + stage.lastOp + 1,
+                     [](const plan::Op &op) { return op.inProduct; });
+}
+
+std::string idleStagesText(const plan::Problem &problem, const plan::SearchResult &search) {
+  constexpr double kLeast = 1e-3; // of the mean of all stages
+  std::vector<std::string> idle;
+  const auto &stages = search.predicted.stages;
+  auto seconds = [](const plan::StagePrediction &stage) {
+    return stage.forwardSeconds + stage.backwardSeconds;
+  };
+  double sum = 0;
+  for (const plan::StagePrediction &stage : stages)
+    sum += seconds(stage);
+  for (size_t i = 0; i < stages.size(); ++i)
+    if (seconds(stages[i]) * double(stages.size()) < kLeast * sum &&
+        !isCutFromProducts(problem, search.plan.stages[i]))
+      idle.push_back(std::to_string(i));
+  if (idle.empty())
+    return "";
+  return "of " + std::to_string(stages.size()) + " stages " + std::to_string(idle.size()) +
+         " would have nothing to do, the first is " + idle.front() +
+         "; ask for fewer (pp, chunks), or leave their number open";
 }
 
 } // namespace dtc::report

@@ -12,4 +12,7 @@ std::string adviceText(const plan::Advice &advice, int64_t devices);
 /// short; with zero=3 a plan fits".
 std::string failureText(const plan::SearchFailure &failure);
 
+/// Where more stages are planned than the model has parts, so that some have reshapes alone; or "".
+std::string idleStagesText(const plan::Problem &problem, const plan::SearchResult &search);
+
 } // namespace dtc::report

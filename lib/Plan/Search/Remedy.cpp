@@ -34,6 +34,20 @@ Spec withoutPins(const Spec &spec) {
   return open;
 }
 
+Spec withCalls(const Degrees &degrees, Spec asked) {
+  for (const Setting &setting : settings())
+    if (setting.effort == Effort::Mesh || &setting == &settingOf(&Degrees::microBatch))
+      pinAsPlanned(setting, degrees, asked);
+  return asked;
+}
+
+Cluster withMemory(Cluster cluster, double share) {
+  cluster.device.memoryBytes *= share;
+  for (NodeGroup &other : cluster.others)
+    other.device.memoryBytes *= share;
+  return cluster;
+}
+
 std::vector<Unpinned> withoutEachPin(const Spec &spec) {
   std::vector<Unpinned> result;
   for (const Setting &setting : settings())

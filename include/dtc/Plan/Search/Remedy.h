@@ -18,5 +18,9 @@ struct Unpinned {
 std::vector<Unpinned> withoutEachPin(const Spec &spec);
 /// Nothing pinned but that.
 Spec withoutPins(const Spec &spec);
+/// What says how a plan's calls are: its mesh and microbatch. The rest is as asked for.
+Spec withCalls(const Degrees &degrees, Spec asked);
+/// Each device has this share of its memory.
+Cluster withMemory(Cluster cluster, double share);
 
 } // namespace dtc::plan
