@@ -21,8 +21,8 @@ struct Counted {
   llvm::SmallVector<int64_t> dims;
 };
 
-/// A number that a count is compared with, or bounded by. No count of so many elements is always
-/// below it, and it is at least 2.
+/// A number that a count is compared with, or bounded by. It is at least 2, and below the number of
+/// elements that are counted.
 struct CountLimit {
   Counted counted;
   mlir::OpOperand *constant; ///< its value is a splat of `number`
