@@ -95,6 +95,22 @@ TEST(Search, WhatCostsLeastToChangeIsUnpinnedFirst) {
   EXPECT_TRUE(rest.cp && rest.ep && rest.sp);
 }
 
+/// A plan that doesn't fit in its calls leaves open what changes no call.
+TEST(Search, OnlyMeshAndMicrobatchSayWhatACallIs) {
+  Degrees degrees;
+  degrees.dp = 4;
+  degrees.pp = 2;
+  degrees.microBatch = 3;
+  degrees.zero = 1;
+  degrees.schedule = ScheduleKind::ZeroBubble;
+  Spec asked;
+  asked.zero = 2;
+  const Spec spec = withCalls(degrees, asked);
+  EXPECT_TRUE(spec.dp == 4 && spec.tp == 1 && spec.pp == 2 && spec.microBatch == 3);
+  EXPECT_EQ(spec.zero, 2) << "as asked for";
+  EXPECT_FALSE(spec.schedule || spec.chunks || spec.recompute || spec.offload || spec.sp);
+}
+
 TEST(Search, SaysWhatIsShortWhenNothingFits) {
   Cluster small = cluster("dgx-h100");
   small.device.memoryBytes = 1e6;
