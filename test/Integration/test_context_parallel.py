@@ -85,6 +85,19 @@ def test_memory_is_what_was_predicted(model, devices, plan, precision):
                      "--precision", precision)
 
 
+def sent_and_priced(folder, model: str, devices: int, plan: str, *flags: object) -> tuple[dict, dict]:
+    """How many collectives of each kind a compiled step has, and how many of them are priced."""
+    arguments = [MODELS / f"{model}.onnx", "--devices", devices, *FLAGS, "--plan", plan, *flags]
+    check_call("dtc", "compile", *arguments, "-o", folder / "model.dtc")
+    sent = json.loads(check_call("dtc", "inspect", folder / "model.dtc", "--json").out)["collectives"]
+    priced = dict.fromkeys(sent, 0)
+    for use in json.loads(check_call("dtc", "plan", *arguments, "--json").out)["collectives"]:
+        priced[use["kind"]] += use["count"]
+    # How many targets count is priced among dp's ranks alone. A ring's ranks read all of them.
+    priced["all_reduce"] += "cp" in plan and "ring" not in plan and "dp=2" not in plan
+    return sent, priced
+
+
 @pytest.mark.parametrize("model,plan", [
     ("gpt2", "cp=2,cp_by=keys"), ("llama", "cp=2,cp_by=keys,recompute=selective"), ("llama", "cp=2,cp_by=keys,recompute=full"),
     ("gpt2", "cp=2,cp_by=heads"), ("gpt2", "cp=2,cp_by=keys,regather=on"), ("gpt2", "tp=2,sp=on,regather=on"),
@@ -93,13 +106,7 @@ def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
     """Keys and values are gathered, and their gradients summed up in parts. Heads of queries, keys, values and results are
     exchanged in both passes of two layers. What is gathered again is gathered in both passes. In a ring of two ranks keys and
     values are passed on once in either pass, their gradients once, and all of it again for a forward pass that is recomputed."""
-    arguments = [MODELS / f"{model}.onnx", "--devices", 2, "--cluster", "cpu", *FLAGS, "--plan", plan]
-    check_call("dtc", "compile", *arguments, "-o", tmp_path / "model.dtc")
-    sent = json.loads(check_call("dtc", "inspect", tmp_path / "model.dtc", "--json").out)["collectives"]
-    priced = dict.fromkeys(sent, 0)
-    for use in json.loads(check_call("dtc", "plan", *arguments, "--json").out)["collectives"]:
-        priced[use["kind"]] += use["count"]
-    priced["all_reduce"] += "cp" in plan and "ring" not in plan  # how many targets count; a ring's ranks read all of them
+    sent, priced = sent_and_priced(tmp_path, model, 2, plan, "--cluster", "cpu")
     assert sent == priced
     if "heads" in plan:
         assert (sent["all_to_all"], sent["all_gather"], sent["reduce_scatter"]) == (16, 1, 0)  # 1: of positions' gradient
@@ -107,6 +114,40 @@ def test_what_is_priced_is_what_is_sent(tmp_path, model, plan):
         assert sent["permute"] == (16 if "full" in plan else 12)
     else:
         assert sent["all_gather"] >= (4 if plan == "cp=2,cp_by=keys" else 8) and sent["reduce_scatter"] >= 4
+
+
+@pytest.mark.parametrize("model,devices,plan", [
+    ("bert", 2, "cp=2"), ("bert", 2, "cp=2,cp_by=heads"), ("bert", 4, "cp=4"),  # a bias that repeats a mask
+    ("llama", 2, "dp=2,zero=3"), ("gpt2", 2, "dp=2,zero=3,recompute=full"), ("gpt2", 4, "dp=2,tp=2,zero=3,micro_batch=2"),
+    ("llama", 4, "cp=2,dp=2,zero=3,micro_batch=2"), ("mixtral", 4, "dp=2,ep=2,zero=3"), ("bert", 2, "dp=2,zero=2")])
+def test_what_is_priced_is_what_is_sent_of_masks_and_parameters(tmp_path, model, devices, plan):
+    """A mask is gathered before it is repeated. Each pass gathers what it reads of a block's parameters, by one call."""
+    sent, priced = sent_and_priced(tmp_path, model, devices, plan, "--cluster", "cpu")
+    assert sent == priced
+
+
+@pytest.mark.parametrize("model,devices", [("gpt2", 4), ("llama", 2), ("bart", 2)])
+def test_one_call_of_attention_exchanges_nothing_again(tmp_path, model, devices):
+    """It keeps nothing inside that a selective block could compute again."""
+    plan = f"cp={devices},dp=1,cp_by=heads,recompute="
+    flags = ["--target", "cuda", "--precision", "bf16"]
+    sent, priced = sent_and_priced(tmp_path, model, devices, plan + "selective", *flags)
+    kept, _ = sent_and_priced(tmp_path, model, devices, plan + "none", *flags)
+    assert sent["all_to_all"] == priced["all_to_all"] == kept["all_to_all"]
+
+
+WHOLE = re.compile(r"tensor<([0-9x]+)xf32>")
+
+
+def test_parameters_are_gathered_as_priced():
+    """In seven calls: the embedding, two layers and the head before their forward pass, and all but the first before the other."""
+    flags = [MODELS / "llama.onnx", "--devices", 2, "--cluster", "cpu", *FLAGS, "--plan", "dp=2,zero=3"]
+    program = check_call("dtc", "compile", *flags, "--target", "cpu", "--emit", "partition").out
+    calls = [line.rsplit("->", 1)[1] for line in program.splitlines() if "dist.all_gather" in line]
+    sent = sum(4 * numpy.prod([int(dim) for dim in shape.split("x")]) for call in calls for shape in WHOLE.findall(call))
+    uses = [use for use in json.loads(check_call("dtc", "plan", *flags, "--json").out)["collectives"] if use["kind"] == "all_gather"]
+    assert len(calls) == sum(use["count"] for use in uses) == 7
+    assert sum(use["count"] * use["bytes"] for use in uses) == pytest.approx(sent, rel=1e-3)
 
 
 @pytest.mark.parametrize("plan", ["cp=2,cp_by=keys", "tp=2,sp=on"])

@@ -1,3 +1,5 @@
+#include "PlacedPrograms.h"
+
 #include "dtc/Plan/Predict/RankExecution.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
@@ -106,6 +108,46 @@ RankExecution::Copy RankExecution::reshard(ValueId id, const Copy &from, const T
   return now;
 }
 
+/// The second one says that a buffer is shared. All of them would double with each op of a chain
+/// that reads its last value twice.
+static std::vector<int> atMostTwice(const std::vector<int> &buffers) {
+  std::vector<int> sorted = buffers;
+  std::sort(sorted.begin(), sorted.end());
+  auto isThird = [&](size_t i) { return sorted[i] == sorted[i - 2]; };
+  if (std::ranges::none_of(std::views::iota(size_t(2), std::max(size_t(2), sorted.size())),
+                           isThird))
+    return buffers;
+  std::map<int, int> times;
+  std::vector<int> kept;
+  for (int buffer : buffers)
+    if (++times[buffer] <= 2)
+      kept.push_back(buffer);
+  return kept;
+}
+
+/// The choice under which an op that only repeats its operand along new dimensions makes a result
+/// of this sharding; nullopt where there is none. Rather than brought to it, such a result is
+/// repeated of that part of the operand (Partition/LocalShards.cpp).
+static std::optional<OpSharding> choiceToRepeat(const Problem &problem, OpId id,
+                                                const TensorSharding &sharding) {
+  if (id < 0 || problem.ops[id].kind != OpKind::Reindex || problem.ops[id].operands.size() != 1)
+    return std::nullopt;
+  const sharding::ShardingRule &rule = problem.ops[id].rule;
+  const sharding::TensorFactors &from = rule.operands[0], &to = rule.results[0];
+  bool repeats =
+      from.size() < to.size() &&
+      std::ranges::all_of(
+          from,
+          [&](const auto &dim) { return dim.size() == 1 && std::ranges::count(to, dim) == 1; });
+  if (!repeats)
+    return std::nullopt;
+  OpSharding choice{std::vector<sharding::AxisList>(rule.factors.size()), {}};
+  for (size_t dim = 0; dim < sharding.dims.size(); ++dim)
+    if (to[dim].size() == 1)
+      choice.factors[to[dim][0]] = sharding.dims[dim];
+  return resultSharding(rule, choice, 0) == sharding ? std::optional(choice) : std::nullopt;
+}
+
 /// The copy of a value in a sharding; made on first use, from then on shared.
 /// Where a plan or software keeps parts alone, the backward pass gathers them once more.
 RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &sharding,
@@ -116,6 +158,26 @@ RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &s
   for (Copy &copy : known)
     if (copy.sharding == sharding && !(again && copy.gathered))
       return copy;
+  auto isThere = [&](const Copy &copy) { return copy.sharding == sharding; };
+  const OpId producer = facts.producer[value];
+  if (std::optional<OpSharding> choice = choiceToRepeat(problem, producer, sharding);
+      choice && hasPlaces(model.getCluster().software) && std::ranges::none_of(known, isThere)) {
+    const ValueId repeated = problem.ops[producer].operands[0];
+    Copy made = bring(repeated, operandSharding(problem.ops[producer].rule, *choice, 0), reader);
+    made = {sharding, atMostTwice(made.buffers)};
+    if (work.exists(value)) {
+      ExecutionStep run = stepOf(reader);
+      const Computing computing = work.computing(producer, *choice, plan.mesh);
+      run.seconds = computing.seconds;
+      run.hostSeconds = model.hostSeconds(computing.kernels);
+      run.reads = made.buffers;
+      made.buffers = {addBuffer(localBytes(problem.values[value], sharding, plan.mesh))};
+      run.writes = made.buffers;
+      steps.push_back(std::move(run));
+    }
+    known.push_back(std::move(made));
+    return known.back();
+  }
   size_t first = steps.size();
   Copy made = reshard(value, known[0], sharding, reader);
   for (size_t i = first; i < steps.size(); ++i)
@@ -253,23 +315,6 @@ bool RankExecution::writesInPlace(const Op &op) const {
   if (op.kind == OpKind::Elementwise || work.runsOpByOp())
     return op.kind == OpKind::Elementwise || (isLossGradient && isTakenApart(op.forward));
   return isLossGradient || op.kind == OpKind::Reduction || op.kind == OpKind::Normalization;
-}
-
-/// The second one says that a buffer is shared. All of them would double with each op of a chain
-/// that reads its last value twice.
-static std::vector<int> atMostTwice(const std::vector<int> &buffers) {
-  std::vector<int> sorted = buffers;
-  std::sort(sorted.begin(), sorted.end());
-  auto isThird = [&](size_t i) { return sorted[i] == sorted[i - 2]; };
-  if (std::ranges::none_of(std::views::iota(size_t(2), std::max(size_t(2), sorted.size())),
-                           isThird))
-    return buffers;
-  std::map<int, int> times;
-  std::vector<int> kept;
-  for (int buffer : buffers)
-    if (++times[buffer] <= 2)
-      kept.push_back(buffer);
-  return kept;
 }
 
 /// What a chain of sums reads is counted at each of them. A value that is computed from more

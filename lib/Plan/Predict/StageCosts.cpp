@@ -129,8 +129,8 @@ simulate::StageCost StageCosts::stage(const StageRun &run) const {
   cost.weightGrad = work(&PassSeconds::weightGrad);
   const Parameters &parameters = parametersOf(run);
   for (const Parameters::Class &weights : parameters.classes) {
-    cost.forward = cost.forward + weights.gathers;
-    cost.inputGrad = cost.inputGrad + weights.gathers;
+    cost.forward = cost.forward + weights.gathers[0];
+    cost.inputGrad = cost.inputGrad + weights.gathers[1];
     cost.weightGrad.compute += weights.accumulation;
     cost.weightGrad = cost.weightGrad + weights.scatters;
   }
@@ -172,15 +172,16 @@ const StageCosts::Parameters &StageCosts::parametersOf(StageRun run) const {
 
 void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
   result.classes.reserve(classes.size());
-  double gathers = piecesWith(&WeightClass::storage, run);
-  double scatters = piecesWith(&WeightClass::gradient, run);
+  const double gathers[] = {gathersOf(run, false), gathersOf(run, true)};
+  const double scatters = scattersOf(run);
   double gathered = 0, scattered = 0, parts = 0, overlapped = 0;
   for (const WeightClass &weights : classes) {
     Parameters::Class &own = result.classes.emplace_back();
-    if (Exchange all = gather(weights, run); all.seconds > 0) {
-      own.gathers = beside(all.seconds, gathers, overlaps());
-      gathered += all.bytes;
-    }
+    for (bool backward : {false, true})
+      if (Exchange all = gather(weights, run, backward); all.seconds > 0) {
+        own.gathers[backward] = beside(all.seconds, gathers[backward], overlaps());
+        gathered += backward ? 0 : all.bytes;
+      }
     own.accumulation = accumulation(weights, run);
     if (Exchange all = scatter(weights, run); all.seconds > 0) {
       own.scatters = beside(all.seconds, scatters, overlaps());
@@ -200,7 +201,7 @@ void StageCosts::findParameters(const StageRun &run, Parameters &result) const {
       result.waitingShare = parts / scattered;
   } else {
     // The block that computes and the one that is fetched meanwhile.
-    result.forwardTransient = gathered * std::min(2.0, gathers) / gathers;
+    result.forwardTransient = gathered * std::min(2.0, gathers[0]) / gathers[0];
     result.backwardTransient =
         result.forwardTransient + scattered * std::min(2.0, scatters) / scatters;
   }

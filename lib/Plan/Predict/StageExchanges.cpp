@@ -1,4 +1,6 @@
 // What a stage's parameters and gradients are gathered and summed up with.
+#include "PlacedPrograms.h"
+
 #include "dtc/Plan/Predict/StageCosts.h"
 #include "dtc/Schedule/GradientBuckets.h"
 
@@ -58,12 +60,53 @@ StageCosts::Exchange StageCosts::exchange(StepKind kind, const AxisList &axes, d
   return {kind, &at->axes, bytes, pieces * at->times->seconds(bytes / pieces), pieces};
 }
 
-StageCosts::Exchange StageCosts::gather(const WeightClass &weights, const StageRun &run) const {
+/// As dtc's own programs do: by one call for each block of which a pass reads anything, as what
+/// comes before all blocks and after them is, too (Partition/GatherAhead.cpp, Bucket.cpp).
+StageCosts::Exchange StageCosts::byBlock(StepKind kind, const WeightClass &weights,
+                                         const StageRun &run, bool backward) const {
+  if (&weights != &firstOfCalls(classes, weights))
+    return {};
+  bool gathers = kind == StepKind::AllGather;
+  int64_t bytes = 0;
+  for (const WeightClass &each : classes)
+    if (each.calls == weights.calls)
+      bytes += gathers ? each.read(run, backward) : each.gradients(run);
+  const WeightClass::Calls &calls = *weights.calls;
+  const StageTable &table = !gathers ? calls.scatters : backward ? calls.backward : calls.forward;
+  return exchange(kind, gathers ? weights.storage : weights.gradient, double(bytes),
+                  std::max(1.0, double(table(run.begin, run.end))));
+}
+
+/// In how many calls a pass gathers.
+double StageCosts::gathersOf(const StageRun &run, bool backward) const {
+  if (!hasPlaces(model.getCluster().software))
+    return piecesWith(&WeightClass::storage, run);
+  double calls = 0;
+  for (const WeightClass &weights : classes)
+    calls += gather(weights, run, backward).calls;
+  return std::max(1.0, calls);
+}
+
+double StageCosts::scattersOf(const StageRun &run) const {
+  if (!hasPlaces(model.getCluster().software))
+    return piecesWith(&WeightClass::gradient, run);
+  double calls = 0;
+  for (const WeightClass &weights : classes)
+    calls += scatter(weights, run).calls;
+  return std::max(1.0, calls);
+}
+
+StageCosts::Exchange StageCosts::gather(const WeightClass &weights, const StageRun &run,
+                                        bool backward) const {
+  if (hasPlaces(model.getCluster().software))
+    return byBlock(StepKind::AllGather, weights, run, backward);
   return exchange(StepKind::AllGather, weights.storage, double(weights.parameters(run)),
                   pieces(weights.level, run));
 }
 
 StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, const StageRun &run) const {
+  if (hasPlaces(model.getCluster().software))
+    return byBlock(StepKind::ReduceScatter, weights, run, /*backward=*/true);
   return exchange(StepKind::ReduceScatter, weights.gradient, double(weights.gradients(run)),
                   pieces(weights.level, run));
 }
@@ -136,6 +179,16 @@ StageCosts::Exchange StageCosts::regather(const WeightClass &weights, const Stag
     return {};
   auto bytes = double(weights.parameters(run));
   int64_t ranks = weights.ranks.state;
+  if (hasPlaces(model.getCluster().software)) { // classes that are split alike share calls
+    auto shares = [&](const WeightClass &each) {
+      return each.trained && each.calls == weights.calls;
+    };
+    if (&weights != &*std::find_if(classes.begin(), classes.end(), shares))
+      return {};
+    bytes = 0;
+    for (const WeightClass &each : classes)
+      bytes += shares(each) ? double(each.parameters(run)) : 0;
+  }
   // A part that goes round from its owner takes the hops and the traffic of gathering it.
   return exchange(StepKind::AllGather, weights.state, bytes,
                   ownersBroadcast(weights) ? double(ranks) : buckets(bytes, ranks));

@@ -57,7 +57,7 @@ void StageCosts::addExchanges(int unit, RankRequests &to) const {
   const StageRun run(unit, unit + 1);
   double gathered = 0, scattered = 0, parts = pieces(WeightClass::Level::Only, run);
   for (const WeightClass &weights : classes) {
-    gathered += gather(weights, run).bytes;
+    gathered += gather(weights, run, /*backward=*/false).bytes;
     scattered += scatter(weights, run).bytes;
   }
   for (int i = 0; i < static_cast<int>(parts); ++i) {

@@ -1,6 +1,7 @@
 // The parameters of a plan by how they are stored (StageCosts.h).
 #include "dtc/Plan/Plan/Storage.h"
 #include "dtc/Plan/Predict/StageCosts.h"
+#include "dtc/Plan/Solve/Distinct.h"
 
 #include <algorithm>
 
@@ -10,23 +11,28 @@ using sharding::AxisList;
 
 std::vector<int64_t> WeightClass::sizes(const StageRun &run) const {
   std::vector<int64_t> result;
-  for (const auto &[readers, bytes] : tables->parts)
-    if (anyWithin(readers, run.begin, run.end))
-      result.push_back(bytes);
+  for (const Tables::Part &part : tables->parts)
+    if (anyWithin(part.units, run.begin, run.end))
+      result.push_back(part.bytes);
   return result;
 }
 
 void WeightClass::Tables::finish() {
-  for (StageTable *table : {&parameters, &gradients, &states, &kept, &update, &elements, &count})
+  for (StageTable *table :
+       {&parameters, &gradients, &states, &kept, &update, &elements, &count, &forward, &backward})
     table->finish();
   std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto &a, const auto &b) { return a.first < b.first; });
+                   [](const Part &a, const Part &b) { return a.units < b.units; });
+}
+
+/// Whether they are split alike, now and over more axes.
+static bool sameSplit(const WeightClass &a, const WeightClass &b) {
+  return a.storage == b.storage && a.gradient == b.gradient && a.state == b.state &&
+         a.split == b.split && a.stored == b.stored;
 }
 
 static bool sameKey(const WeightClass &a, const WeightClass &b) {
-  return a.storage == b.storage && a.gradient == b.gradient && a.state == b.state &&
-         a.pending == b.pending && a.split == b.split && a.trained == b.trained &&
-         a.stored == b.stored;
+  return sameSplit(a, b) && a.pending == b.pending && a.trained == b.trained;
 }
 
 static const ParameterStorage *storageOf(const Plan &plan, const std::string &name) {
@@ -51,6 +57,8 @@ private:
   WeightClass keyOf(ValueId value, const AxisList &pending);
   WeightClass &classOf(WeightClass key);
   void add(ValueId value, WeightClass &to);
+  void noteCalls(const UnitCosts::Readers &readers, const WeightClass &of);
+  void addCalls();
   void addData(ValueId value);
   void addData(std::vector<int> units, Weights::Data::Lifetime lifetime, int64_t bytes);
 
@@ -60,6 +68,17 @@ private:
   const UnitCosts &unitCosts;
   const Software &software;
   size_t next = 0; ///< of plan.storage: listed in the order of the arguments, as a rule
+  /// The units that have a part of a block's common calls. All copies of a repeated block have
+  /// such.
+  struct CallUnits {
+    std::vector<int> forward, backward, scatters;
+  };
+  struct BlockOfCalls {
+    WeightClass::Calls *calls;
+    int block, copies;
+    CallUnits units;
+  };
+  std::vector<BlockOfCalls> blocksOfCalls;
   Weights result;
 };
 
@@ -96,6 +115,11 @@ WeightClass &WeightFinder::classOf(WeightClass key) {
     if (sameKey(known, key))
       return known;
   key.tables = std::make_shared<WeightClass::Tables>(unitCosts.units());
+  auto alike = std::find_if(result.classes.begin(), result.classes.end(),
+                            [&](const WeightClass &known) { return sameSplit(known, key); });
+  key.calls = alike == result.classes.end()
+                  ? std::make_shared<WeightClass::Calls>(unitCosts.units())
+                  : alike->calls;
   return result.classes.emplace_back(std::move(key));
 }
 
@@ -118,17 +142,54 @@ static std::vector<int> unitsOf(const UnitCosts::Readers &readers, int shift) {
   return units;
 }
 
+static void append(std::vector<int> &to, const std::vector<int> &units) {
+  to.insert(to.end(), units.begin(), units.end());
+}
+
+void WeightFinder::noteCalls(const UnitCosts::Readers &readers, const WeightClass &of) {
+  auto block = std::find_if(blocksOfCalls.begin(), blocksOfCalls.end(), [&](const auto &known) {
+    return known.calls == of.calls.get() && known.block == readers.block &&
+           known.copies == readers.copies;
+  });
+  if (block == blocksOfCalls.end())
+    block = blocksOfCalls.insert(block, {of.calls.get(), readers.block, readers.copies, {}});
+  append(block->units.forward, readers.forward);
+  append(block->units.backward, readers.backward);
+  if (of.trained)
+    append(block->units.scatters, readers.units);
+}
+
+void WeightFinder::addCalls() {
+  for (BlockOfCalls &block : blocksOfCalls)
+    for (auto [units, table] : {std::pair(&block.units.forward, &block.calls->forward),
+                                {&block.units.backward, &block.calls->backward},
+                                {&block.units.scatters, &block.calls->scatters}}) {
+      keepDistinct(*units);
+      for (int copy = 0; copy < block.copies; ++copy)
+        table->addToStagesWith(*units, 1, copy * unitCosts.folded().count);
+    }
+  for (const WeightClass &weights : result.classes)
+    if (&weights == &firstOfCalls(result.classes, weights))
+      for (StageTable WeightClass::Calls::*table :
+           {&WeightClass::Calls::forward, &WeightClass::Calls::backward,
+            &WeightClass::Calls::scatters})
+        ((*weights.calls).*table).finish();
+}
+
 void WeightFinder::add(ValueId value, WeightClass &to) {
   ParameterBytes bytes =
       parameterBytes(problem, value, to.trained, plan.arguments.at(value), plan.mesh, software);
   const UnitCosts::Readers &readers = unitCosts.readers(value);
   const std::vector<int> first = unitsOf(readers, 0);
   bool isShared = to.trained && first.size() > 1;
+  noteCalls(readers, to);
   for (int copy = 0; copy < readers.copies; ++copy) {
     int shift = copy * unitCosts.folded().count;
     addTo(*to.tables, first, shift, bytes);
+    to.tables->forward.addToStagesWith(readers.forward, bytes.parameter, shift);
+    to.tables->backward.addToStagesWith(readers.backward, bytes.parameter, shift);
     if (software.cachingAllocator || !software.updatesOnHost)
-      to.tables->parts.emplace_back(unitsOf(readers, shift), bytes.parameter);
+      to.tables->parts.push_back({unitsOf(readers, shift), bytes.parameter, value});
     if (isShared)
       result.shared.push_back(
           {unitsOf(readers, shift), size_t(&to - result.classes.data()), bytes});
@@ -171,6 +232,7 @@ Weights WeightFinder::run(const RankExecution &execution) {
     addData({unitCosts.units() - 1}, Weights::Data::Lifetime::Microbatch, execution.outputBytes);
   for (WeightClass &weights : result.classes)
     weights.tables->finish();
+  addCalls();
   return std::move(result);
 }
 

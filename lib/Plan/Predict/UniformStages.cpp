@@ -174,7 +174,8 @@ void UniformStages::addStorageCollectives(int64_t rank, std::vector<CollectiveUs
   auto times = double(planned.numMicrobatches);
   for (const StageRun &run : stagesOf(rank))
     for (const WeightClass &weights : stageCosts->getClasses()) {
-      add(uses, stageCosts->gather(weights, run), 2 * times);
+      for (bool backward : {false, true})
+        add(uses, stageCosts->gather(weights, run, backward), times);
       add(uses, stageCosts->scatter(weights, run), times);
       for (const StageCosts::Exchange &sum : stageCosts->reductions(weights, run))
         add(uses, sum, 1);

@@ -61,7 +61,7 @@ bool UnitCosts::build(const Problem &problem, const ProblemFacts &facts,
   if (!addMemory(problem, facts, steps))
     return false;
   addTransfers(problem, facts, execution, mesh);
-  addArguments(problem, facts);
+  addArguments(problem, facts, steps);
   return true;
 }
 
@@ -92,39 +92,6 @@ std::unique_ptr<UnitCosts> UnitCosts::ofFolded(const Problem &folded, const Prob
   result->cuts = std::move(cuts);
   result->executed = at;
   return result->build(folded, facts, execution, mesh, blocks) ? std::move(result) : nullptr;
-}
-
-/// What is computed from buffers alone is computed where it is needed, which takes these there.
-static std::vector<OpId> readersOf(ValueId value, const Problem &problem,
-                                   const ProblemFacts &facts) {
-  std::vector<OpId> result = facts.consumers[value];
-  for (size_t i = 0; i < result.size(); ++i)
-    if (facts.isStatic[result[i]])
-      for (ValueId made : problem.ops[result[i]].results)
-        for (OpId reader : facts.consumers[made])
-          if (std::find(result.begin(), result.end(), reader) == result.end())
-            result.push_back(reader);
-  return result;
-}
-
-void UnitCosts::addArguments(const Problem &problem, const ProblemFacts &facts) {
-  const FoldedUnits &fold = executed.units;
-  argumentReaders.resize(problem.arguments);
-  for (ValueId value = 0; value < problem.arguments; ++value) {
-    std::vector<int> units;
-    for (OpId reader : readersOf(value, problem, facts))
-      units.push_back(executedUnitOf(facts.position[reader]));
-    keepDistinct(units);
-    Readers &readers = argumentReaders[value];
-    // What only the repeated block reads, each copy has for itself.
-    if (!units.empty() && fold.repeats(units.front()) && fold.repeats(units.back()))
-      readers.copies = fold.copies;
-    for (int unit : units)
-      for (int copy = 0; copy < (readers.copies == 1 && fold.repeats(unit) ? fold.copies : 1);
-           ++copy)
-        readers.units.push_back(fold.at(unit, copy));
-    std::sort(readers.units.begin(), readers.units.end());
-  }
 }
 
 void UnitCosts::addSeconds(const ExecutedSteps &steps) {

@@ -59,14 +59,27 @@ struct WeightClass {
   struct Tables {
     explicit Tables(int units)
         : parameters(units), gradients(units), states(units), kept(units), update(units),
-          elements(units), count(units) {}
+          elements(units), count(units), forward(units), backward(units) {}
     void finish();
     StageTable parameters, gradients, states, kept, update, elements, count;
-    /// By parameter, in their order: the units that read it, and its bytes. Only where an
-    /// allocator is asked for them, or their states may pass through the device.
-    std::vector<std::pair<std::vector<int>, int64_t>> parts;
+    StageTable forward, backward; ///< of the parameters, what each pass reads
+    struct Part {
+      std::vector<int> units; ///< that read it
+      int64_t bytes = 0;
+      ValueId parameter = -1;
+    };
+    /// In the order of the parameters. Only where an allocator is asked for them, or their states
+    /// may pass through the device.
+    std::vector<Part> parts;
   };
   std::shared_ptr<Tables> tables; ///< the same however they are stored
+  /// In how many calls a microbatch gathers and scatters them where programs are dtc's own. Classes
+  /// that are split alike share these calls, as a block's parameters do.
+  struct Calls {
+    explicit Calls(int units) : forward(units), backward(units), scatters(units) {}
+    StageTable forward, backward, scatters;
+  };
+  std::shared_ptr<Calls> calls;
   int64_t parameters(const StageRun &run) const { return of(&Tables::parameters, run); }
   int64_t gradients(const StageRun &run) const { return of(&Tables::gradients, run); }
   int64_t states(const StageRun &run) const { return of(&Tables::states, run); }
@@ -74,6 +87,9 @@ struct WeightClass {
   int64_t update(const StageRun &run) const { return of(&Tables::update, run); }
   int64_t elements(const StageRun &run) const { return of(&Tables::elements, run); }
   int64_t count(const StageRun &run) const { return of(&Tables::count, run); }
+  int64_t read(const StageRun &run, bool backward) const {
+    return of(backward ? &Tables::backward : &Tables::forward, run);
+  }
   /// The bytes of each of these parameters.
   std::vector<int64_t> sizes(const StageRun &run) const;
 
@@ -96,6 +112,13 @@ struct BetweenCalls {
     return *this;
   }
 };
+
+/// The first of those that share its calls.
+inline const WeightClass &firstOfCalls(const std::vector<WeightClass> &classes,
+                                       const WeightClass &weights) {
+  return *std::find_if(classes.begin(), classes.end(),
+                       [&](const WeightClass &each) { return each.calls == weights.calls; });
+}
 
 struct Weights {
   std::vector<WeightClass> classes;
@@ -228,8 +251,9 @@ public:
     size_t count = 0;
   };
   /// Before the forward and again before the backward pass; within each
-  /// backward pass; once a step before, and after the update.
-  Exchange gather(const WeightClass &weights, const StageRun &run) const;
+  /// backward pass; once a step before, and after the update. What several classes exchange by
+  /// common calls is that of the first one.
+  Exchange gather(const WeightClass &weights, const StageRun &run, bool backward) const;
   Exchange scatter(const WeightClass &weights, const StageRun &run) const;
   Reductions reductions(const WeightClass &weights, const StageRun &run) const;
   Exchange regather(const WeightClass &weights, const StageRun &run) const;
@@ -249,7 +273,7 @@ private:
   /// What parameters and gradients add to a stage's calls, and a rank that has no other stage.
   struct Parameters {
     struct Class {
-      simulate::Work gathers, scatters; ///< of each pass
+      simulate::Work gathers[2], scatters; ///< of each pass; forward, then backward
       double accumulation = 0;
     };
     std::vector<Class> classes;
@@ -272,6 +296,10 @@ private:
   void countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher);
   double pieces(WeightClass::Level level, const StageRun &run) const;
   double piecesWith(sharding::AxisList WeightClass::*axes, const StageRun &run) const;
+  Exchange byBlock(sharding::StepKind kind, const WeightClass &weights, const StageRun &run,
+                   bool backward) const;
+  double gathersOf(const StageRun &run, bool backward) const;
+  double scattersOf(const StageRun &run) const;
   double accumulation(const WeightClass &weights, const StageRun &run) const;
   bool overlaps() const;
   int64_t bucketBytes(std::span<const StageRun> runs) const;

@@ -145,6 +145,11 @@ public:
   struct Readers {
     std::vector<int> units;
     int copies = 1;
+    /// Of these, which read it itself in their forward pass, and in their backward pass.
+    std::vector<int> forward, backward;
+    /// The block of the executed model that exchanges it: where it is read first. What comes before
+    /// all blocks is one, and what comes after them another.
+    int block = 0;
   };
   const Readers &readers(ValueId argument) const { return argumentReaders[argument]; }
 
@@ -209,7 +214,8 @@ private:
   void addTransfers(const Problem &problem, const ProblemFacts &facts,
                     const RankExecution &execution, const sharding::Mesh &mesh);
 
-  void addArguments(const Problem &problem, const ProblemFacts &facts);
+  void addArguments(const Problem &problem, const ProblemFacts &facts, const ExecutedSteps &steps);
+  std::vector<int> wholeReaders(const std::vector<int> &executedUnits, int copies) const;
 
   std::vector<OpId> cuts;
   StorageLevels levels;
