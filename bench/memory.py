@@ -44,6 +44,8 @@ GROUPS = {
     "pipeline, tp": [(4, "pp=2,tp=2,schedule=1f1b,micro_batch=1"), (4, "pp=2,tp=2,schedule=zb,micro_batch=1")],
     "pipeline, zero": [(4, f"pp=2,dp=2,schedule=1f1b,micro_batch=1,zero={level}") for level in (0, 1, 2, 3)]
                       + [(4, "pp=2,dp=2,schedule=zb,micro_batch=1,zero=2")],
+    "pipeline, offload": [(devices, f"pp={devices},dp=1,schedule={kind},micro_batch=1,offload=optimizer")
+                          for kind in ("1f1b", "zb") for devices in (2, 4)],
 }
 # Plans of which some layers are stored by the level below. A plan file says so.
 MIXED = {

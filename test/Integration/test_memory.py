@@ -202,6 +202,15 @@ def test_prediction_of_stored_parts(tmp_path, grid, part, most):
         assert abs(role.error) <= most, (case.plan, role)
 
 
+@pytest.mark.parametrize("model,devices,plan", [
+    ("gpt2", 2, "pp=2,dp=1,schedule=1f1b"), ("gpt2", 4, "pp=4,dp=1,schedule=1f1b"), ("llama", 2, "pp=2,dp=1,schedule=1f1b"),
+    ("llama", 2, "pp=2,dp=1,schedule=zb")])
+def test_states_that_pass_through_are_those_of_neighbours(model, devices, plan):
+    """Of three updates that follow each other. Those of the three largest parameters would be up to 11 % of these arenas more."""
+    for role in memory.measure(memory.Case("", "", MODELS / f"{model}.onnx", devices, plan + ",micro_batch=1,offload=optimizer")):
+        assert abs(role.error) <= 0.01, role
+
+
 @pytest.mark.parametrize("devices,plan,lower,most", [
     (4, "dp=4,micro_batch=1,zero=3", (1, 2, 3), 0.01),  # 7.7 % too low with one part of a stage beside the other
     (2, "dp=2,micro_batch=2,recompute=full,zero=3", (0, 1, 2), 0.01),

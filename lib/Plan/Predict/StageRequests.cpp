@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 namespace dtc::plan {
@@ -146,21 +147,27 @@ BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun
 }
 
 /// Of offloaded states that pass through the device: what one update has, what arrives for the
-/// next one, and what leaves of the last (dtc-bring-from-host). At most those of the three largest.
+/// next one, and what leaves of the last (dtc-bring-from-host). Updates are in the order in which
+/// the forward pass reads the parameters.
 int64_t StageCosts::passingStates(std::span<const StageRun> runs) const {
   if (degrees.offload == Offload::None || model.getCluster().software.updatesOnHost)
     return 0;
-  constexpr size_t kAtOnce = 3;
-  std::vector<int64_t> states;
+  std::map<std::pair<int, ValueId>, int64_t> states; // by where a parameter is read first
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
       if (int64_t all = weights.parameters(run); all > 0)
-        for (int64_t bytes : weights.sizes(run))
-          states.push_back(std::llround(double(bytes) / double(all) * double(weights.states(run))) /
-                           weights.ranks.state);
-  size_t count = std::min(kAtOnce, states.size());
-  std::partial_sort(states.begin(), states.begin() + count, states.end(), std::greater());
-  return std::accumulate(states.begin(), states.begin() + count, int64_t(0));
+        for (const WeightClass::Tables::Part &part : weights.tables->parts)
+          if (anyWithin(part.units, run.begin, run.end))
+            states[{part.units.front(), part.parameter}] =
+                std::llround(double(part.bytes) / double(all) * double(weights.states(run))) /
+                weights.ranks.state;
+  int64_t before = 0, last = 0, most = 0;
+  for (const auto &[parameter, bytes] : states) {
+    most = std::max(most, before + last + bytes);
+    before = last;
+    last = bytes;
+  }
+  return most;
 }
 
 BetweenCalls StageCosts::betweenCalls(std::span<const StageRun> runs) const {
