@@ -46,6 +46,7 @@ struct AttentionCall {
   std::vector<StridedTensor> tensors;
   double scale = 1;
   bool causal = false;
+  int64_t window = 0;
 };
 
 } // namespace dtc::rt

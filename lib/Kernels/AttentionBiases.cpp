@@ -32,7 +32,9 @@ static Value inverseKeys(graph::TensorBuilder &b, graph::AttentionGradOp op, Typ
   const int64_t queries = shapeOf(op.getQuery())[1], keys = shapeOf(op.getKey())[1];
   SmallVector<Attribute> inverse;
   for (int64_t query = 0; query < queries; ++query) {
-    const int64_t seen = op.getCausal() ? std::min(keys, query + 1 + keys - queries) : keys;
+    int64_t seen = op.getCausal() ? std::min(keys, query + 1 + keys - queries) : keys;
+    if (std::optional<uint64_t> window = op.getWindow())
+      seen = std::min(seen, static_cast<int64_t>(*window));
     inverse.push_back(b.builder.getFloatAttr(type, 1.0 / double(std::max<int64_t>(seen, 1))));
   }
   auto values = DenseElementsAttr::get(RankedTensorType::get({queries}, type), inverse);

@@ -118,7 +118,7 @@ RingSteps::Result RingSteps::attentionOf(Value query, Value key, Value value, AP
   Type lseType = RankedTensorType::get({queries[0], queries[2], queries[1]},
                                        statisticsType(type.getElementType()));
   auto part = AttentionOp::create(b.builder, b.loc, type, lseType, query, key, value, Value(),
-                                  scale, isCausal);
+                                  scale, isCausal, IntegerAttr());
   // One kernel for all steps would hold the scores of all, and what they make.
   return {b.widen(part.getResult()), apart(part.getLse())};
 }
@@ -175,10 +175,10 @@ SmallVector<Value> RingSteps::attention(AttentionOp op, ValueRange operands) {
 /// `operands`: those of the op.
 RingSteps::Gradients RingSteps::gradientsOf(ArrayRef<Value> operands, APFloat scale,
                                             bool isCausal) {
-  auto part =
-      AttentionPartGradOp::create(b.builder, b.loc, operands[0].getType(), operands[1].getType(),
-                                  operands[2].getType(), operands[0], operands[1], operands[2],
-                                  operands[3], operands[4], operands[5], scale, isCausal);
+  auto part = AttentionPartGradOp::create(b.builder, b.loc, operands[0].getType(),
+                                          operands[1].getType(), operands[2].getType(), operands[0],
+                                          operands[1], operands[2], operands[3], operands[4],
+                                          operands[5], scale, isCausal, IntegerAttr());
   return {part.getQueryGrad(), part.getKeyGrad(), part.getValueGrad()};
 }
 
@@ -242,6 +242,9 @@ FailureOr<SmallVector<Value>> buildRing(OpBuilder &builder, Operation *op, Value
   bool hasBias = (forward && forward.getBias()) || (backward && backward.getBias());
   if ((!forward && !backward) || hasBias)
     return op->emitOpError("has no steps in which tensors could go round the ranks");
+  if (forward ? forward.getWindow() : backward.getWindow())
+    return op->emitOpError("can't go round the ranks: it has a window, of which each step would "
+                           "see another part");
   bool causal = forward ? forward.getCausal() : backward.getCausal();
   int64_t queries = shapeOf(operands[0])[1], keys = shapeOf(operands[1])[1];
   if (causal && queries != keys)

@@ -1,5 +1,4 @@
 // From the IR to a problem.
-#include "AttentionWindow.h"
 #include "Functions.h"
 #include "Rounds.h"
 
@@ -32,6 +31,7 @@ private:
   LogicalResult addArguments();
   LogicalResult addOps();
   LogicalResult addOp(Operation *op);
+  LogicalResult addForm(Operation *source, plan::Op &op);
   const plan::Op *likeOf(Operation *op);
   LogicalResult addResults();
   FailureOr<ValueId> addValue(Value value, plan::Value facts);
@@ -190,9 +190,22 @@ const plan::Op *Extractor::likeOf(Operation *source) {
   op.scratch = cost.scratch;
   op.saved = trains ? cost.saved : 0;
   op.causal = cost.causal;
+  op.window = cost.window;
   op.groupedExperts = expertsFactor(source, op.rule);
   addRounds(source, op);
   return &op;
+}
+
+/// What the program of the target makes of the op.
+LogicalResult Extractor::addForm(Operation *source, plan::Op &op) {
+  op.decomposed = op.kind == OpKind::Attention && forms.staysWhole && !forms.staysWhole(source);
+  op.inProduct = forms.isPartOfProduct && forms.isPartOfProduct(source);
+  if (op.kind != OpKind::Attention || op.decomposed || !forms.workspace)
+    return success();
+  FailureOr<uint64_t> bytes = forms.workspace(source);
+  if (succeeded(bytes))
+    op.workspace = double(*bytes);
+  return bytes;
 }
 
 LogicalResult Extractor::addOp(Operation *source) {
@@ -201,16 +214,8 @@ LogicalResult Extractor::addOp(Operation *source) {
     return failure();
   plan::Op op = *like;
   op.location = locationName(source->getLoc());
-  op.window = windowOf(source);
-  op.causal |= op.window > 0;
-  op.decomposed = op.kind == OpKind::Attention && forms.staysWhole && !forms.staysWhole(source);
-  if (op.kind == OpKind::Attention && !op.decomposed && forms.workspace) {
-    FailureOr<uint64_t> bytes = forms.workspace(source);
-    if (failed(bytes))
-      return failure();
-    op.workspace = double(*bytes);
-  }
-  op.inProduct = forms.isPartOfProduct && forms.isPartOfProduct(source);
+  if (failed(addForm(source, op)))
+    return failure();
   op.operands.reserve(source->getNumOperands());
   op.results.reserve(source->getNumResults());
   bool addsToAccumulator = false;

@@ -257,7 +257,7 @@ struct RaiseAttention : OpRewritePattern<graph::ContractOp> {
     auto attention = graph::AttentionOp::create(
         emit, tensorType(query).clone({q[0], q[1], q[2], v[3]}),
         RankedTensorType::get({q[0], q[2], q[1]}, statistic), query, key, value, bias,
-        emit.getF64FloatAttr(scale), UnitAttr());
+        emit.getF64FloatAttr(scale), UnitAttr(), IntegerAttr());
     Value result = attention.getResult();
     const bool heads = roles.result.size() == 4;
     if (!heads)
@@ -296,9 +296,9 @@ static bool hidesNothing(Value bias) {
   });
 }
 
-/// A bias that is the causal mask, or a sum with it as a term, becomes the attribute. Of ALiBi's
-/// sum the slopes stay. Where the rest may hide keys, as padding does, a row could be left without
-/// any. The file's mask says something else of it than the attribute.
+/// A bias that is the causal mask or that of a window, or a sum with such a term, becomes
+/// attributes. Of ALiBi's sum the slopes stay. Where the rest may hide keys, as padding does, a row
+/// could be left without any. The file's mask says something else of it than the attributes.
 struct FoldCausalBias : OpRewritePattern<graph::AttentionOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::AttentionOp op,
@@ -306,7 +306,10 @@ struct FoldCausalBias : OpRewritePattern<graph::AttentionOp> {
     if (!op.getBias())
       return failure();
     Value rest;
-    if (!isCausalMask(op.getBias(), 2, 3) && !(rest = restOfCausalSum(op.getBias())))
+    std::optional<int64_t> window = causalWindow(op.getBias(), 2, 3, op.getCausal());
+    if (!window)
+      std::tie(window, rest) = windowOfSum(op.getBias(), op.getCausal());
+    if (!window)
       return failure();
     rewriter.modifyOpInPlace(op, [&] {
       if (rest)
@@ -314,17 +317,22 @@ struct FoldCausalBias : OpRewritePattern<graph::AttentionOp> {
       else
         op.getBiasMutable().clear();
       op.setCausal(true);
+      if (*window > 0)
+        op.setWindow(std::min<uint64_t>(op.getWindow().value_or(*window), *window));
     });
     return success();
   }
 
-  /// x for x + mask.
-  static Value restOfCausalSum(Value bias) {
-    auto sum = bias.getDefiningOp<arith::AddFOp>();
-    if (sum && isCausalMask(sum.getRhs(), 2, 3) && hidesNothing(sum.getLhs()))
-      return sum.getLhs();
-    return sum && isCausalMask(sum.getLhs(), 2, 3) && hidesNothing(sum.getRhs()) ? sum.getRhs()
-                                                                                 : Value();
+  /// The window of the mask and x, for x + mask.
+  static std::pair<std::optional<int64_t>, Value> windowOfSum(Value bias, bool isCausal) {
+    if (auto sum = bias.getDefiningOp<arith::AddFOp>())
+      for (bool left : {false, true}) {
+        auto window = causalWindow(left ? sum.getLhs() : sum.getRhs(), 2, 3, isCausal);
+        Value rest = left ? sum.getRhs() : sum.getLhs();
+        if (window && hidesNothing(rest))
+          return {window, rest};
+      }
+    return {std::nullopt, Value()};
   }
 };
 

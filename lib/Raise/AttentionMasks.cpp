@@ -1,6 +1,10 @@
-// Proof that a term of attention scores is the causal mask.
-#include "dtc/Raise/IndexRange.h"
+// Proof that a term of attention scores is the causal mask, or that of a window of the last keys.
 #include "Layers.h"
+#include "MaskBand.h"
+
+#include "dtc/Raise/IndexRange.h"
+
+#include <limits>
 
 using namespace mlir;
 
@@ -120,134 +124,89 @@ private:
   llvm::DenseMap<Value, std::vector<double>> constants; // looked up only, never iterated
 };
 
-/// constant + sum of coefficients[d] * index[d]
-struct Affine {
-  int64_t constant = 0;
-  Shape coefficients;
+/// What the elements of a mask say of keys by how far they lie before the query; those after it are
+/// of negative distances.
+class Distances {
+public:
+  explicit Distances(bool isCausal) : isCausal(isCausal) {}
+
+  /// False where no window is possible any more.
+  bool add(int64_t distance, double element) {
+    if (distance < 0)
+      return isCausal || hidesKey(element);
+    if (element == 0)
+      furthestSeen = std::max(furthestSeen, distance);
+    else if (hidesKey(element))
+      nearestHidden = std::min(nearestHidden, distance);
+    return (element == 0 || hidesKey(element)) && furthestSeen < nearestHidden;
+  }
+
+  std::optional<int64_t> window() const {
+    if (furthestSeen < 0)
+      return std::nullopt;
+    return nearestHidden == kNone ? 0 : nearestHidden;
+  }
+
+private:
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  bool isCausal;
+  int64_t furthestSeen = -1, nearestHidden = kNone;
 };
 
 } // namespace
 
-static std::optional<Affine> affineOf(Value value) {
-  const size_t rank = graph::shapeOf(value).size();
-  Affine result{0, Shape(rank, 0)};
-  if (!isa<IntegerType>(elementOf(value)))
+static std::optional<int64_t> windowByExpression(Value term, int64_t queryDim, int64_t keyDim,
+                                                 bool isCausal) {
+  const int64_t keys = graph::shapeOf(term)[keyDim], offset = keys - graph::shapeOf(term)[queryDim];
+  auto band = bandOf(term, queryDim, keyDim);
+  if (!band)
     return std::nullopt;
-  if (auto splat = splatValue(value)) {
-    result.constant = *splat;
-    return result;
-  }
-  Operation *op = value.getDefiningOp();
-  if (auto iota = dyn_cast_or_null<graph::IotaOp>(op)) {
-    result.coefficients[iota.getDim()] = 1;
-    return result;
-  }
-  if (auto broadcast = dyn_cast_or_null<graph::BroadcastOp>(op)) {
-    auto inner = affineOf(broadcast.getInput());
-    if (!inner)
-      return std::nullopt;
-    result.constant = inner->constant;
-    for (auto [i, dim] : llvm::enumerate(broadcast.getDims()))
-      result.coefficients[dim] = inner->coefficients[i];
-    return result;
-  }
-  const bool adds = isa_and_nonnull<arith::AddIOp>(op);
-  const bool subtracts = isa_and_nonnull<arith::SubIOp>(op);
-  if (!adds && !subtracts)
+  const int64_t upper = band->upper.value_or(keys);
+  if (isCausal ? upper < offset : upper != offset)
     return std::nullopt;
-  auto lhs = affineOf(op->getOperand(0)), rhs = affineOf(op->getOperand(1));
-  if (!lhs || !rhs)
+  const int64_t window = band->reach ? *band->reach + offset : keys;
+  if (window < 1)
     return std::nullopt;
-  const int64_t sign = adds ? 1 : -1;
-  result.constant = lhs->constant + sign * rhs->constant;
-  for (size_t i = 0; i < rank; ++i)
-    result.coefficients[i] = lhs->coefficients[i] + sign * rhs->coefficients[i];
-  return result;
+  return window < keys ? window : 0;
 }
 
-/// Whether the condition holds exactly where key <= query + offset; with
-/// `negated`, exactly where it does not.
-static bool comparesCausally(Value condition, int64_t queryDim, int64_t keyDim, int64_t offset,
-                             bool negated) {
-  if (auto broadcast = condition.getDefiningOp<graph::BroadcastOp>()) {
-    const auto dims = broadcast.getDims();
-    const auto *query = llvm::find(dims, queryDim), *key = llvm::find(dims, keyDim);
-    return query != dims.end() && key != dims.end() &&
-           comparesCausally(broadcast.getInput(), query - dims.begin(), key - dims.begin(),
-                            offset, negated);
-  }
-  auto compare = condition.getDefiningOp<arith::CmpIOp>();
-  if (!compare)
-    return false;
-  auto lhs = affineOf(compare.getLhs()), rhs = affineOf(compare.getRhs());
-  if (!lhs || !rhs)
-    return false;
-  // Brought to the form: difference <= 0.
-  using P = arith::CmpIPredicate;
-  P predicate = compare.getPredicate();
-  if (negated)
-    predicate = arith::invertPredicate(predicate);
-  if (predicate == P::sge || predicate == P::sgt) {
-    std::swap(lhs, rhs);
-    predicate = predicate == P::sge ? P::sle : P::slt;
-  }
-  if (predicate != P::sle && predicate != P::slt)
-    return false;
-  const int64_t constant = lhs->constant - rhs->constant + (predicate == P::slt ? 1 : 0);
-  for (size_t i = 0; i < lhs->coefficients.size(); ++i) {
-    const int64_t coefficient = lhs->coefficients[i] - rhs->coefficients[i];
-    const int64_t wanted = int64_t(i) == keyDim ? 1 : int64_t(i) == queryDim ? -1 : 0;
-    if (coefficient != wanted)
-      return false;
-  }
-  return constant == -offset;
-}
-
-static bool provenByExpression(Value term, int64_t queryDim, int64_t keyDim, int64_t offset) {
-  auto select = term.getDefiningOp<arith::SelectOp>();
-  if (!select)
-    return false;
-  auto then = splatValue(select.getTrueValue()), otherwise = splatValue(select.getFalseValue());
-  if (!then || !otherwise)
-    return false;
-  const bool hiddenWhereTrue = hidesKey(*then) && *otherwise == 0;
-  if (!hiddenWhereTrue && !(hidesKey(*otherwise) && *then == 0))
-    return false;
-  return comparesCausally(select.getCondition(), queryDim, keyDim, offset, hiddenWhereTrue);
-}
-
-static bool provenByEvaluation(Value term, int64_t queryDim, int64_t keyDim, int64_t offset) {
+static std::optional<int64_t> windowByEvaluation(Value term, int64_t queryDim, int64_t keyDim,
+                                                 bool isCausal) {
   Evaluator evaluator;
-  bool causal = true;
+  Distances distances(isCausal);
   const Shape shape(graph::shapeOf(term));
+  const int64_t offset = shape[keyDim] - shape[queryDim];
   Shape index(shape.size(), 0);
-  for (int64_t n = 0, count = product(shape); causal && n < count; ++n) {
+  for (int64_t n = 0, count = product(shape); n < count; ++n) {
     const auto element = evaluator.at(term, index);
-    const bool visible = index[keyDim] <= index[queryDim] + offset;
-    causal = element && (visible ? *element == 0 : hidesKey(*element));
+    if (!element || !distances.add(index[queryDim] + offset - index[keyDim], *element))
+      return std::nullopt;
     for (size_t i = shape.size(); i-- > 0;) {
       if (++index[i] < shape[i])
         break;
       index[i] = 0;
     }
   }
-  return causal;
+  return distances.window();
 }
 
 /// Masks that the file holds may be larger than those that are computed here.
-static bool provenByConstant(Value term, int64_t queryDim, int64_t keyDim, int64_t offset) {
+static std::optional<int64_t> windowByConstant(Value term, int64_t queryDim, int64_t keyDim,
+                                               bool isCausal) {
   DenseElementsAttr attr;
   if (!matchPattern(term, m_Constant(&attr)) || !attr.getElementType().isF32())
-    return false;
+    return std::nullopt;
+  Distances distances(isCausal);
   const Shape shape(graph::shapeOf(term));
+  const int64_t offset = shape[keyDim] - shape[queryDim];
   auto elements = attr.getValues<float>();
   int64_t position = 0;
-  bool causal = true;
+  bool fits = true;
   forEachIndex(shape, [&](ArrayRef<int64_t> index) {
     const double element = elements[position++];
-    causal &= index[keyDim] <= index[queryDim] + offset ? element == 0 : hidesKey(element);
+    fits = fits && distances.add(index[queryDim] + offset - index[keyDim], element);
   });
-  return causal;
+  return fits ? distances.window() : std::nullopt;
 }
 
 /// Follows a dimension larger than 1 through a reshape that only adds and removes
@@ -265,17 +224,18 @@ static bool movesLargeDim(graph::ReshapeOp reshape, int64_t &dim) {
   return false;
 }
 
-bool isCausalMask(Value term, int64_t queryDim, int64_t keyDim) {
-  const int64_t offset = graph::shapeOf(term)[keyDim] - graph::shapeOf(term)[queryDim];
-  if (offset < 0)
-    return false;
+std::optional<int64_t> causalWindow(Value term, int64_t queryDim, int64_t keyDim, bool isCausal) {
+  if (graph::shapeOf(term)[keyDim] < graph::shapeOf(term)[queryDim])
+    return std::nullopt;
+  if (auto window = windowByExpression(term, queryDim, keyDim, isCausal))
+    return window;
   // Dimensions along which the term is repeated need no look, nor those of size 1.
   while (true) {
     if (auto broadcast = term.getDefiningOp<graph::BroadcastOp>()) {
       const auto dims = broadcast.getDims();
       const auto *query = llvm::find(dims, queryDim), *key = llvm::find(dims, keyDim);
       if (query == dims.end() || key == dims.end())
-        return false;
+        return std::nullopt;
       queryDim = query - dims.begin();
       keyDim = key - dims.begin();
       term = broadcast.getInput();
@@ -286,10 +246,11 @@ bool isCausalMask(Value term, int64_t queryDim, int64_t keyDim) {
       break;
     term = reshape.getInput();
   }
-  return provenByExpression(term, queryDim, keyDim, offset) ||
-         provenByConstant(term, queryDim, keyDim, offset) ||
-         (product(graph::shapeOf(term)) <= kMaxEvaluated &&
-          provenByEvaluation(term, queryDim, keyDim, offset));
+  if (auto window = windowByConstant(term, queryDim, keyDim, isCausal))
+    return window;
+  return product(graph::shapeOf(term)) <= kMaxEvaluated
+             ? windowByEvaluation(term, queryDim, keyDim, isCausal)
+             : std::nullopt;
 }
 
 } // namespace dtc::raise

@@ -12,11 +12,14 @@ void addActivationPatterns(mlir::RewritePatternSet &patterns);
 /// Mixtures whose tokens look up the weights of their experts become grouped products.
 void addExpertPatterns(mlir::RewritePatternSet &patterns);
 
-/// Whether a term [..., s, t] of attention scores hides exactly the keys after the query. It is 0
-/// where key t is not after query s (t <= s + keys - queries) and hides all other keys. True only
-/// when that is proven for every element: by evaluation where the term has at most 2^18 distinct
-/// elements, else from its expression. Every query must see a key.
-bool isCausalMask(mlir::Value term, int64_t queryDim, int64_t keyDim);
+/// How many keys a query sees where a term [..., s, t] of attention scores hides exactly the keys
+/// after the query, and those before its last few; 0 where it sees all up to itself, which is key
+/// s + keys - queries. The term is 0 for keys that are seen. Nothing unless that is proven for
+/// every element: from its expression, or by evaluation where the term has at most 2^18 distinct
+/// elements. Every query must see a key. With `isCausal`, keys after the query are hidden without
+/// the term.
+std::optional<int64_t> causalWindow(mlir::Value term, int64_t queryDim, int64_t keyDim,
+                                    bool isCausal);
 
 /// Whether a constant number hides a key when added to its score.
 bool hidesKey(double value);

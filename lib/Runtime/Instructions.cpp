@@ -85,7 +85,7 @@ public:
   }
 
   void add(const fbs::Attention &op) {
-    AttentionCall call{op.kind(), {}, op.scale(), op.causal()};
+    AttentionCall call{op.kind(), {}, op.scale(), op.causal(), op.window()};
     for (const fbs::Tensor *tensor : *op.tensors()) {
       result.refs.push_back(*tensor->ref());
       call.tensors.push_back(stridedTensor(*tensor));

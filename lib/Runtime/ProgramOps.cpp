@@ -222,6 +222,8 @@ std::string ProgramChecker::check(const fbs::Attention &op) const {
   }
   if (shapes != fitting || query[2] % key[2] != 0 || (op.causal() && query[1] > key[1]))
     return "shapes do not fit: " + text;
+  if (op.window() < 0 || (op.window() > 0 && !op.causal()))
+    return "the window isn't one of causal attention: " + std::to_string(op.window());
   return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();
 }
 

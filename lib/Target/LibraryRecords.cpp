@@ -166,6 +166,7 @@ fbs::AttentionT attentionRecord(Operation *op) {
     record.kind = kind;
     record.scale = attention.getScale().convertToDouble();
     record.causal = attention.getCausal();
+    record.window = attention.getWindow().value_or(0);
   };
   if (auto forward = dyn_cast<graph::AttentionOp>(op))
     fill(forward, fbs::AttentionKind::Forward);

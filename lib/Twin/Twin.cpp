@@ -2,7 +2,10 @@
 
 #include "Dimensions.h"
 
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
+
 #include "mlir/IR/Verifier.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -94,12 +97,23 @@ private:
       slice.setOffsetsAttr(offsets(slice.getInput(), slice.getOffsets()));
     if (auto pad = dyn_cast<PadOp>(op))
       pad.setLowAttr(offsets(pad.getResult(), pad.getLow()));
+    shrinkWindow(op);
     auto constant = dyn_cast<arith::ConstantOp>(op);
     if (constant && failed(shrink(constant)))
       return failure();
     for (OpResult result : op->getResults())
       retype(result);
     return success();
+  }
+
+  /// Half of the keys: more than a query alone, whose gradient would be 0, and fewer than all.
+  static void shrinkWindow(Operation *op) {
+    TypeSwitch<Operation *>(op).Case<AttentionOp, AttentionGradOp, AttentionPartGradOp>(
+        [](auto attention) {
+          const int64_t half = llvm::divideCeil(shapeOf(attention.getKey())[1], 2);
+          if (std::optional<uint64_t> window = attention.getWindow())
+            attention.setWindow(std::min<uint64_t>(*window, std::max<int64_t>(half, 2)));
+        });
   }
 
   /// The first elements along each dimension.

@@ -428,6 +428,30 @@ func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x3xf32>) {
 
 // -----
 
+func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x2xf32>) {
+  // expected-error @+1 {{has a window, so it must be causal}}
+  %0:2 = dtc.attention %q, %k, %k scale 1.0 window 2 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x3x4x2xf32>, %k: tensor<2x5x2x2xf32>) {
+  // expected-error @+1 {{window must have a key or more: 0}}
+  %0:2 = dtc.attention %q, %k, %k scale 1.0 causal window 0 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x3x2x2xf32>, %lse: tensor<2x2x3xf32>) {
+  // expected-error @+1 {{window must have a key or more: -1}}
+  %0:3 = dtc.attention_grad %q, %q, %q, %q, %lse, %q scale 1.0 causal window -1 : tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>, tensor<2x2x3xf32>, tensor<2x3x2x2xf32> -> tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>, tensor<2x3x2x2xf32>
+  return
+}
+
+// -----
+
 func.func @f(%q: tensor<2x3x2x2xf32>, %k: tensor<2x5x2x2xf32>, %lse: tensor<2x2x3xf32>) {
   // expected-error @+1 {{a part that is causal must have as many keys as there are queries, 3, got: 5}}
   %0:3 = dtc.attention_part_grad %q, %k, %k, %q, %lse, %q scale 1.0 causal : tensor<2x3x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x3x2x2xf32>, tensor<2x2x3xf32>, tensor<2x3x2x2xf32> -> tensor<2x3x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>

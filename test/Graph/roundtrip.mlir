@@ -64,7 +64,7 @@ func.func @primitives(%x: tensor<2x3x4xf32>, %w: tensor<4x5xbf16>, %y: tensor<2x
 
 // CHECK-LABEL: func.func @layers
 func.func @layers(%x: tensor<2x4x8xbf16>, %h: tensor<8xf32>, %q: tensor<2x3x4x2xf32>,
-                  %k: tensor<2x5x2x2xf32>, %bias: tensor<2x4x3x5xf32>, %t: tensor<2x4xi64>) {
+                  %k: tensor<2x5x2x2xf32>, %bias: tensor<2x4x3x5xf32>, %t: tensor<2x4xi64>, %row: tensor<2x2x5xf32>) {
   // CHECK: dtc.activation gelu_tanh %{{.*}} : tensor<2x4x8xbf16>
   %0 = dtc.activation gelu_tanh %x : tensor<2x4x8xbf16>
   // CHECK: dtc.activation_grad silu %{{.*}}, %{{.*}} : tensor<2x4x8xbf16>
@@ -82,6 +82,12 @@ func.func @layers(%x: tensor<2x4x8xbf16>, %h: tensor<8xf32>, %q: tensor<2x3x4x2x
   %11:3 = dtc.batch_norm_grad %x, %10#1, %10#2, %x scale %channels : tensor<4xf32> : tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<2x4x8xbf16> -> tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>
   // CHECK: dtc.attention %{{.*}}, %{{.*}}, %{{.*}} bias %{{.*}} : tensor<2x4x3x5xf32> scale 5.000000e-01 causal : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
   %5:2 = dtc.attention %q, %k, %k bias %bias : tensor<2x4x3x5xf32> scale 0.5 causal : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
+  // CHECK: dtc.attention %{{.*}}, %{{.*}}, %{{.*}} scale 5.000000e-01 causal window 2 : tensor<2x3x4x2xf32>
+  %window:2 = dtc.attention %q, %k, %k scale 0.5 causal window 2 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>
+  // CHECK: dtc.attention_grad %{{.*}} bias %{{.*}} : tensor<2x4x3x5xf32> scale 5.000000e-01 causal window 2 : tensor<2x3x4x2xf32>
+  %grads:3 = dtc.attention_grad %q, %k, %k, %window#0, %window#1, %q bias %bias : tensor<2x4x3x5xf32> scale 0.5 causal window 2 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x3x4x2xf32>, tensor<2x4x3xf32>, tensor<2x3x4x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>
+  // CHECK: dtc.attention_part_grad %{{.*}} scale 5.000000e-01 causal window 1 : tensor<2x5x2x2xf32>
+  %square:3 = dtc.attention_part_grad %k, %k, %k, %k, %row, %k scale 0.5 causal window 1 : tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x2x5xf32>, tensor<2x5x2x2xf32> -> tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>
   // CHECK: dtc.attention_part_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} scale 5.000000e-01 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x3x4x2xf32>, tensor<2x4x3xf32>, tensor<2x3x4x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>
   %part:3 = dtc.attention_part_grad %q, %k, %k, %5#0, %5#1, %q scale 0.5 : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>, tensor<2x3x4x2xf32>, tensor<2x4x3xf32>, tensor<2x3x4x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32>
   // CHECK: dtc.cross_entropy %{{.*}}, %{{.*}} ignore -100 : tensor<2x4x8xbf16>, tensor<2x4xi64> -> tensor<2x4xf32>, tensor<2x4xf32>

@@ -135,6 +135,16 @@ func.func @attention(%q: tensor<4x4x8x2xf32>, %k: tensor<4x4x2x2xf32>, %b: tenso
   return
 }
 
+// A window of the last keys: shards count positions as under a causal mask.
+// CHECK-LABEL: @window({{.*}}test.shardings = 19 :
+func.func @window(%q: tensor<4x4x8x2xf32>, %k: tensor<4x8x2x2xf32>, %lse: tensor<4x8x4xf32>) {
+  // RULE{LITERAL}: ([a,d,(b c),f],[a,e,b,f],[a,e,b,g])->([a,d,(b c),g],[a,(b c),d]) {a=4,b=2,c=4,d=4,e=8,f=2,g=2} rounds{d,e} whole{f,g}
+  %0:2 = dtc.attention %q, %k, %k scale 0.5 causal window 3 : tensor<4x4x8x2xf32>, tensor<4x8x2x2xf32>, tensor<4x8x2x2xf32> -> tensor<4x4x8x2xf32>, tensor<4x8x4xf32>
+  // RULE{LITERAL}: ([a,d,(b c),f],[a,e,b,f],[a,e,b,g],[a,d,(b c),g],[a,(b c),d],[a,d,(b c),g])->([a,d,(b c),f],[a,e,b,f],[a,e,b,g]) {a=4,b=2,c=4,d=4,e=8,f=2,g=2} rounds{d,e} whole{f,g} linear{{5}}
+  %1:3 = dtc.attention_grad %q, %k, %k, %q, %lse, %q scale 0.5 causal window 3 : tensor<4x4x8x2xf32>, tensor<4x8x2x2xf32>, tensor<4x8x2x2xf32>, tensor<4x4x8x2xf32>, tensor<4x8x4xf32>, tensor<4x4x8x2xf32> -> tensor<4x4x8x2xf32>, tensor<4x8x2x2xf32>, tensor<4x8x2x2xf32>
+  return
+}
+
 // Rows with the target 3 are ignored: shifted targets must not be mistaken.
 // CHECK-LABEL: @cross_entropy({{.*}}test.shardings = 46 :
 func.func @cross_entropy(%x: tensor<4x4x8xf32>, %t: tensor<4x4xi64>, %u: tensor<4x4xi32>, %row: tensor<4x4xf32>) {

@@ -34,17 +34,20 @@ H200 = {
 A100 = {**H200, "deviceVer": 800, "multiProcessorCount": 108, "maxSharedMemoryPerBlockOptin": 166912, "deviceName": "NVIDIA A100"}
 B200 = {**H200, "deviceVer": 1000, "multiProcessorCount": 148, "deviceName": "NVIDIA B200"}
 # Of models beside the tests': batch, query heads, key heads, queries, keys, size of a query's and of a value's head, causal,
-# and the shape of a bias with its type. Such are a mask of padding, a window, positions by head, and all at once.
-ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True, ()), (2, 32, 8, 2048, 2048, 128, 128, True, ()),
-             (2, 8, 2, 128, 256, 64, 64, True, ()), (4, 16, 16, 197, 197, 64, 64, False, ()), (1, 3, 1, 37, 37, 96, 96, True, ()),
-             (2, 4, 4, 100, 52, 24, 40, False, ()), (8, 12, 12, 512, 512, 64, 64, False, (8, 1, 1, 512, "f32")),
-             (2, 32, 8, 2048, 2048, 128, 128, True, (1, 1, 2048, 2048, "f32")), (4, 8, 8, 512, 512, 64, 64, False, (1, 8, 512, 512, "f32")),
-             (2, 8, 2, 128, 256, 64, 64, True, (2, 8, 128, 256, "bf16")), (2, 4, 4, 100, 52, 24, 40, False, (2, 1, 100, 52, "f32"))]
+# the keys of a window or 0, and the shape of a bias with its type. Such are a mask of padding, positions by head, and all at once.
+ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True, 0, ()), (2, 32, 8, 2048, 2048, 128, 128, True, 0, ()),
+             (2, 8, 2, 128, 256, 64, 64, True, 0, ()), (4, 16, 16, 197, 197, 64, 64, False, 0, ()), (1, 3, 1, 37, 37, 96, 96, True, 0, ()),
+             (2, 4, 4, 100, 52, 24, 40, False, 0, ()), (8, 12, 12, 512, 512, 64, 64, False, 0, (8, 1, 1, 512, "f32")),
+             (2, 32, 8, 2048, 2048, 128, 128, True, 0, (1, 1, 2048, 2048, "f32")), (4, 8, 8, 512, 512, 64, 64, False, 0, (1, 8, 512, 512, "f32")),
+             (2, 8, 2, 128, 256, 64, 64, True, 0, (2, 8, 128, 256, "bf16")), (2, 4, 4, 100, 52, 24, 40, False, 0, (2, 1, 100, 52, "f32")),
+             (1, 32, 8, 8192, 8192, 128, 128, True, 4096, ()), (2, 16, 8, 2048, 2048, 64, 64, True, 128, ()), (2, 4, 2, 32, 32, 16, 16, True, 8, ()),
+             (2, 8, 2, 128, 256, 64, 64, True, 100, ()), (1, 3, 1, 37, 37, 96, 96, True, 1, ()), (2, 8, 4, 512, 512, 128, 128, True, 300, ()),
+             (2, 8, 8, 100, 100, 64, 64, True, 33, (1, 8, 100, 100, "f32"))]
 # Attributes' types, and numbers, of cudnn_graph_v9.h; include/dtc-cuda/Cudnn.h has those that dtc-run uses.
 DATA_TYPE, BOOLEAN, INT64, FLOAT, MODE, HEURISTIC, NOTE, POINTWISE, DESCRIPTOR, CHAR = 1, 2, 3, 4, 7, 8, 11, 14, 15, 24
 CONVOLUTION, ENGINE, CONFIGURATION, HEURISTICS, PLAN, GRAPH, TENSOR, DEVICE = 1, 2, 3, 4, 5, 15, 17, 38
 FP32, INT32, BF16, TRUTH, REDUCTION = 0, 4, 9, 11, 18
-ADD, MUL, DIV, SUB, EXP, LOG, IDENTITY, NOT_LESS, INDEX, SELECT = 0, 1, 6, 9, 13, 15, 21, 303, 501, 601
+ADD, MUL, DIV, SUB, EXP, LOG, IDENTITY, GREATER, NOT_LESS, INDEX, SELECT = 0, 1, 6, 9, 13, 15, 21, 302, 303, 501, 601
 SUM, MOST = 0, 3
 # Kind: descriptor, first attribute, and which of the three tensors follow in attributes' order.
 OPERATIONS = {"conv": (10, 700, "wxy"), "conv_input_grad": (12, 706, "wxy"), "conv_weight_grad": (11, 712, "wxy")}
@@ -139,8 +142,8 @@ class Cudnn:
         self.get(plan, 402, INT64, bytes_needed)
         return bytes_needed[0] <= workspace
 
-    def has_attention(self, backward: bool, b, h, g, s, t, e, f, causal, bias) -> bool:
-        graph = AttentionGraph(self, b, h, g, s, t, e, f, causal, bias)
+    def has_attention(self, backward: bool, b, h, g, s, t, e, f, causal, window, bias) -> bool:
+        graph = AttentionGraph(self, b, h, g, s, t, e, f, causal, window, bias)
         operations = graph.backward() if backward else graph.forward()
         return self.has_engine(operations, attention_workspace(backward, b, h, g, s, t, e, f), NOT_TAKEN)
 
@@ -148,8 +151,8 @@ class Cudnn:
 class AttentionGraph:
     """Operations, as lib/Runtime/CUDA/AttentionGraph.cpp describes them."""
 
-    def __init__(self, cudnn: Cudnn, b, h, g, s, t, e, f, causal, bias):
-        self.cudnn, self.causal, self.bias, self.operations, self.ids = cudnn, causal, bias, [], 0
+    def __init__(self, cudnn: Cudnn, b, h, g, s, t, e, f, causal, window, bias):
+        self.cudnn, self.causal, self.window, self.bias, self.operations, self.ids = cudnn, causal, window, bias, [], 0
         self.scores, self.rows, self.shared = [b, h, s, t], [b, h, s, 1], h != g
         self.turned = ([b, h, t, s], [h * s * t, s * t, 1, t])
         self.query, self.key = self.heads(b, s, h, e), self.heads(b, t, g, e)
@@ -209,11 +212,22 @@ class AttentionGraph:
     def mask(self, scores):
         if not self.causal:
             return scores
-        row, column = (self.pointwise(INDEX, [scores], self.between(self.scores, INT32), axis=axis) for axis in (2, 3))
+        row, column = self.places(scores)
         if self.scores[2] != self.scores[3]:
             for mode in (ADD, SUB):
                 row = self.pointwise(mode, [row, self.number(INT32)], self.between(self.scores, INT32), INT32)
-        seen = self.pointwise(NOT_LESS, [row, column], self.between(self.scores, TRUTH), TRUTH)
+        scores = self.where(NOT_LESS, row, column, scores)
+        if not self.window:
+            return scores
+        row, column = self.places(scores)
+        column = self.pointwise(ADD, [column, self.number()], self.between(self.scores))
+        return self.where(GREATER, column, row, scores)
+
+    def places(self, scores) -> list:
+        return [self.pointwise(INDEX, [scores], self.between(self.scores, INT32), axis=axis) for axis in (2, 3)]
+
+    def where(self, mode: int, a, b, scores):
+        seen = self.pointwise(mode, [a, b], self.between(self.scores, TRUTH), TRUTH)
         return self.pointwise(SELECT, [scores, self.number(), seen], self.between(self.scores))
 
     def forward(self) -> list:
@@ -286,12 +300,12 @@ def attentions(model: str) -> list[tuple]:
     text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
                       "--precision", "bf16", "--target", "cuda", "--emit", "schedule", env=os.environ | {"DTC_CUDNN_BIAS": "1"}).out
     found = set()
-    pattern = r"dtc\.attention %[^:]*?(?: bias %\S+ : tensor<(\S+)>)? scale \S+( causal)? .*?: (tensor<.*?) ->"
-    for bias, causal, types in re.findall(pattern, text):
+    pattern = r"dtc\.attention %[^:]*?(?: bias %\S+ : tensor<(\S+)>)? scale \S+( causal)?(?: window (\d+))? .*?: (tensor<.*?) ->"
+    for bias, causal, window, types in re.findall(pattern, text):
         (b, s, h, e), (_, t, g, _), (*_, f) = [[int(dim) for dim in shape.split("x")]
                                                for shape in re.findall(r"tensor<([0-9x]+)xbf16", types)]
         *shape, kind = bias.split("x")
-        found.add((b, h, g, s, t, e, f, bool(causal), (*map(int, shape), kind) if bias else ()))
+        found.add((b, h, g, s, t, e, f, bool(causal), int(window or 0), (*map(int, shape), kind) if bias else ()))
     return sorted(found)
 
 

@@ -21,6 +21,7 @@ class Llama:
     ffn: int
     vocabulary: int
     sequence: int
+    window: int = 0  # keys that a query sees; 0: all up to its own
 
     @property
     def parameters(self) -> int:
@@ -72,8 +73,9 @@ def add_layer(graph: Graph, prefix: str, x: str, size: Llama) -> str:
     y = graph.norm(f"{prefix}.input_norm", x, size.hidden)
     q, k, v = (graph.linear(f"{prefix}.{name}_proj", y, size.hidden, width)
                for name, width in (("q", size.hidden), ("k", kv), ("v", kv)))
+    window = {"left_window_size": size.window - 1} if size.window else {}
     y = graph.node("Attention", f"{prefix}.attention", q, k, v, q_num_heads=size.heads, kv_num_heads=size.kv_heads,
-                   is_causal=1)
+                   is_causal=1, **window)
     x = graph.node("Add", f"{prefix}.add_1", x, graph.linear(f"{prefix}.o_proj", y, size.hidden, size.hidden))
     y = graph.norm(f"{prefix}.post_norm", x, size.hidden)
     gate = graph.linear(f"{prefix}.gate_proj", y, size.hidden, size.ffn)

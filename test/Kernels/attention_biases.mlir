@@ -43,6 +43,24 @@ func.func @window(%q: tensor<2x2x4x8xbf16>) -> tensor<2x2x4x8xbf16> {
 
 // -----
 
+// A window of the last keys is the library's own; on processors it is a mask. Where a bias hides all
+// that a query sees, the gradient is divided by as many keys: 1, 2 and 2.
+// CHECK-LABEL: func.func @sliding
+// CHECK: dtc.attention %arg0, {{.*}} scale 5.000000e-01 causal window 2 :
+// CHECK: arith.constant dense<[1.000000e+00, 5.000000e-01, 5.000000e-01]> : tensor<3xf32>
+// CHECK: dtc.attention_grad %arg0, {{.*}} scale 5.000000e-01 causal window 2 :
+func.func @sliding(%q: tensor<2x3x4x8xbf16>, %bias: tensor<2x3xi1>) -> (tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>) {
+  %zero = arith.constant dense<0.0> : tensor<2x3xf32>
+  %lowest = arith.constant dense<-3.40282347E+38> : tensor<2x3xf32>
+  %mask = arith.select %bias, %zero, %lowest : tensor<2x3xi1>, tensor<2x3xf32>
+  %all = dtc.broadcast %mask [0, 3] : tensor<2x3xf32> -> tensor<2x4x3x3xf32>
+  %o, %lse = dtc.attention %q, %q, %q bias %all : tensor<2x4x3x3xf32> scale 0.5 causal window 2 : tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16> -> tensor<2x3x4x8xbf16>, tensor<2x4x3xf32>
+  %dq, %dk, %dv = dtc.attention_grad %q, %q, %q, %o, %lse, %q bias %all : tensor<2x4x3x3xf32> scale 0.5 causal window 2 : tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<2x4x3xf32>, tensor<2x3x4x8xbf16> -> tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>
+  return %o, %dq : tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>
+}
+
+// -----
+
 // A mask of -infinity may leave a row with nothing that is seen.
 // CHECK-LABEL: func.func @infinite
 // CHECK-NOT: dtc.attention

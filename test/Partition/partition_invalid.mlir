@@ -80,6 +80,18 @@ func.func @f(%q: tensor<2x4x2x2xf32>, %k: tensor<2x8x2x2xf32>) -> tensor<2x4x2x2
 
 // -----
 
+// Of a window, each step would hide other keys.
+dist.mesh @mesh ["cp" = 2]
+func.func @f(%q: tensor<2x8x2x2xf32>) -> tensor<2x8x2x2xf32> {
+  // expected-error @+1 {{can't go round the ranks: it has a window, of which each step would see another part}}
+  %0:2 = dtc.attention %q, %q, %q scale 0.5 causal window 3
+      {dist.op = #dist.op_sharding<@mesh, [{}, {}, {"cp"}, {"cp"}, {}, {}]>}
+      : tensor<2x8x2x2xf32>, tensor<2x8x2x2xf32>, tensor<2x8x2x2xf32> -> tensor<2x8x2x2xf32>, tensor<2x2x8xf32>
+  return %0#0 : tensor<2x8x2x2xf32>
+}
+
+// -----
+
 // Of a bias, each step would read another part.
 dist.mesh @mesh ["cp" = 2]
 func.func @f(%q: tensor<2x4x2x2xf32>, %bias: tensor<2x2x4x4xf32>) -> tensor<2x4x2x2xf32> {

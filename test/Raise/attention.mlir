@@ -114,6 +114,221 @@ func.func @causal_and_padding(%q: tensor<2x8x2x16xf32>, %k: tensor<2x8x2x16xf32>
 
 // -----
 
+// The mask of a window becomes an attribute, whatever the order of the conditions and units in shapes.
+// CHECK-LABEL: func @window
+// CHECK: dtc.attention %arg0, %arg1, %arg1 scale 2.500000e-01 causal window 128 :
+func.func @window(%q: tensor<2x4096x4x16xf32>, %k: tensor<2x4096x4x16xf32>) -> tensor<2x4096x4x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<1x4096x4096xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<1x4096x4096xf32>
+  %before = arith.constant dense<-128> : tensor<4096xi64>
+  %i = dtc.iota 0 : tensor<4096xi64>
+  %first = arith.addi %i, %before : tensor<4096xi64>
+  %column = dtc.broadcast %i [2] : tensor<4096xi64> -> tensor<1x4096x4096xi64>
+  %row = dtc.broadcast %i [1] : tensor<4096xi64> -> tensor<1x4096x4096xi64>
+  %firsts = dtc.broadcast %first [1] : tensor<4096xi64> -> tensor<1x4096x4096xi64>
+  %near = arith.cmpi sgt, %column, %firsts : tensor<1x4096x4096xi64>
+  %past = arith.cmpi sle, %column, %row : tensor<1x4096x4096xi64>
+  %seen = arith.andi %near, %past : tensor<1x4096x4096xi1>
+  %mask = arith.select %seen, %zero, %low : tensor<1x4096x4096xi1>, tensor<1x4096x4096xf32>
+  %flat = dtc.reshape %mask : tensor<1x4096x4096xf32> -> tensor<4096x4096xf32>
+  %bias = dtc.broadcast %flat [2, 3] : tensor<4096x4096xf32> -> tensor<2x4x4096x4096xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x4096x4096xf32> scale 0.25 : tensor<2x4096x4x16xf32>, tensor<2x4096x4x16xf32>, tensor<2x4096x4x16xf32> -> tensor<2x4096x4x16xf32>, tensor<2x4x4096xf32>
+  return %y : tensor<2x4096x4x16xf32>
+}
+
+// -----
+
+// So does an infinite one, of which other comparisons say what is hidden.
+// CHECK-LABEL: func @infinite_window
+// CHECK: dtc.attention {{.*}} scale 2.500000e-01 causal window 128 :
+func.func @infinite_window(%q: tensor<2x512x4x16xf32>, %k: tensor<2x512x4x16xf32>) -> tensor<2x512x4x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<512x512xf32>
+  %low = arith.constant dense<0xFF800000> : tensor<512x512xf32>
+  %before = arith.constant dense<-128> : tensor<512xi64>
+  %i = dtc.iota 0 : tensor<512xi64>
+  %first = arith.addi %i, %before : tensor<512xi64>
+  %column = dtc.broadcast %i [1] : tensor<512xi64> -> tensor<512x512xi64>
+  %row = dtc.broadcast %i [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %firsts = dtc.broadcast %first [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %far = arith.cmpi sle, %column, %firsts : tensor<512x512xi64>
+  %after = arith.cmpi slt, %row, %column : tensor<512x512xi64>
+  %hidden = arith.ori %after, %far : tensor<512x512xi1>
+  %mask = arith.select %hidden, %low, %zero : tensor<512x512xi1>, tensor<512x512xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<512x512xf32> -> tensor<2x4x512x512xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x512x512xf32> scale 0.25 : tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32> -> tensor<2x512x4x16xf32>, tensor<2x4x512xf32>
+  return %y : tensor<2x512x4x16xf32>
+}
+
+// -----
+
+// Beside a causal mask its other side is enough.
+// CHECK-LABEL: func @beside_causal
+// CHECK: dtc.attention {{.*}} scale 2.500000e-01 causal window 128 :
+func.func @beside_causal(%q: tensor<2x512x4x16xf32>, %k: tensor<2x512x4x16xf32>) -> tensor<2x512x4x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<512x512xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<512x512xf32>
+  %before = arith.constant dense<-128> : tensor<512xi64>
+  %i = dtc.iota 0 : tensor<512xi64>
+  %first = arith.addi %i, %before : tensor<512xi64>
+  %column = dtc.broadcast %i [1] : tensor<512xi64> -> tensor<512x512xi64>
+  %row = dtc.broadcast %i [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %firsts = dtc.broadcast %first [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %near = arith.cmpi sgt, %column, %firsts : tensor<512x512xi64>
+  %mask = arith.select %near, %zero, %low : tensor<512x512xi1>, tensor<512x512xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<512x512xf32> -> tensor<2x4x512x512xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x512x512xf32> scale 0.25 causal : tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32> -> tensor<2x512x4x16xf32>, tensor<2x4x512xf32>
+  return %y : tensor<2x512x4x16xf32>
+}
+
+// -----
+
+// A sum of two masks, one of them a product with truths.
+// CHECK-LABEL: func @sum_of_masks
+// CHECK: dtc.attention {{.*}} scale 2.500000e-01 causal window 128 :
+func.func @sum_of_masks(%q: tensor<2x512x4x16xf32>, %k: tensor<2x512x4x16xf32>) -> tensor<2x512x4x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<512x512xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<512x512xf32>
+  %before = arith.constant dense<-128> : tensor<512xi64>
+  %i = dtc.iota 0 : tensor<512xi64>
+  %first = arith.addi %i, %before : tensor<512xi64>
+  %column = dtc.broadcast %i [1] : tensor<512xi64> -> tensor<512x512xi64>
+  %row = dtc.broadcast %i [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %firsts = dtc.broadcast %first [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %near = arith.cmpi sgt, %column, %firsts : tensor<512x512xi64>
+  %after = arith.cmpi sgt, %column, %row : tensor<512x512xi64>
+  %one = arith.uitofp %after : tensor<512x512xi1> to tensor<512x512xf32>
+  %times = arith.mulf %low, %one : tensor<512x512xf32>
+  %other = arith.select %near, %zero, %low : tensor<512x512xi1>, tensor<512x512xf32>
+  %mask = arith.addf %times, %other : tensor<512x512xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<512x512xf32> -> tensor<2x4x512x512xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x512x512xf32> scale 0.25 : tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32> -> tensor<2x512x4x16xf32>, tensor<2x4x512xf32>
+  return %y : tensor<2x512x4x16xf32>
+}
+
+// -----
+
+// Elements say the same: here of 2 queries that see 2 of 4 keys.
+// CHECK-LABEL: func @window_of_elements
+// CHECK: dtc.attention %arg0, %arg1, %arg1 scale 2.500000e-01 causal window 2 :
+func.func @window_of_elements(%q: tensor<2x2x4x16xf32>, %k: tensor<2x4x4x16xf32>) -> tensor<2x2x4x16xf32> {
+  %mask = arith.constant dense<[[0xFF800000, 0.0, 0.0, 0xFF800000], [0xFF800000, 0xFF800000, 0.0, 0.0]]> : tensor<2x4xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<2x4xf32> -> tensor<2x4x2x4xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x2x4xf32> scale 0.25 : tensor<2x2x4x16xf32>, tensor<2x4x4x16xf32>, tensor<2x4x4x16xf32> -> tensor<2x2x4x16xf32>, tensor<2x4x2xf32>
+  return %y : tensor<2x2x4x16xf32>
+}
+
+// -----
+
+// Not of a window with a hole.
+// CHECK-LABEL: func @hole_in_window
+// CHECK: dtc.attention {{.*}} bias
+// CHECK-NOT: causal
+// CHECK: return
+func.func @hole_in_window(%q: tensor<2x2x4x16xf32>, %k: tensor<2x4x4x16xf32>) -> tensor<2x2x4x16xf32> {
+  %mask = arith.constant dense<[[0.0, 0.0, 0.0, 0xFF800000], [0.0, 0.0, 0xFF800000, 0.0]]> : tensor<2x4xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<2x4xf32> -> tensor<2x4x2x4xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x2x4xf32> scale 0.25 : tensor<2x2x4x16xf32>, tensor<2x4x4x16xf32>, tensor<2x4x4x16xf32> -> tensor<2x2x4x16xf32>, tensor<2x4x2xf32>
+  return %y : tensor<2x2x4x16xf32>
+}
+
+// -----
+
+// A window of all keys is a causal mask.
+// CHECK-LABEL: func @window_of_all
+// CHECK: dtc.attention %arg0, %arg1, %arg1 scale 2.500000e-01 causal :
+func.func @window_of_all(%q: tensor<2x512x4x16xf32>, %k: tensor<2x512x4x16xf32>) -> tensor<2x512x4x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<512x512xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<512x512xf32>
+  %before = arith.constant dense<-512> : tensor<512xi64>
+  %i = dtc.iota 0 : tensor<512xi64>
+  %first = arith.addi %i, %before : tensor<512xi64>
+  %column = dtc.broadcast %i [1] : tensor<512xi64> -> tensor<512x512xi64>
+  %row = dtc.broadcast %i [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %firsts = dtc.broadcast %first [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %near = arith.cmpi sgt, %column, %firsts : tensor<512x512xi64>
+  %past = arith.cmpi sle, %column, %row : tensor<512x512xi64>
+  %seen = arith.andi %near, %past : tensor<512x512xi1>
+  %mask = arith.select %seen, %zero, %low : tensor<512x512xi1>, tensor<512x512xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<512x512xf32> -> tensor<2x4x512x512xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x512x512xf32> scale 0.25 : tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32> -> tensor<2x512x4x16xf32>, tensor<2x4x512xf32>
+  return %y : tensor<2x512x4x16xf32>
+}
+
+// -----
+
+// Keys after the query are seen, too: no window.
+// CHECK-LABEL: func @both_sides
+// CHECK: dtc.attention {{.*}} bias
+// CHECK-NOT: causal
+// CHECK: return
+func.func @both_sides(%q: tensor<2x512x4x16xf32>, %k: tensor<2x512x4x16xf32>) -> tensor<2x512x4x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<512x512xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<512x512xf32>
+  %before = arith.constant dense<-128> : tensor<512xi64>
+  %i = dtc.iota 0 : tensor<512xi64>
+  %first = arith.addi %i, %before : tensor<512xi64>
+  %column = dtc.broadcast %i [1] : tensor<512xi64> -> tensor<512x512xi64>
+  %row = dtc.broadcast %i [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %firsts = dtc.broadcast %first [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %near = arith.cmpi sgt, %column, %firsts : tensor<512x512xi64>
+  %mask = arith.select %near, %zero, %low : tensor<512x512xi1>, tensor<512x512xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<512x512xf32> -> tensor<2x4x512x512xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x512x512xf32> scale 0.25 : tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32> -> tensor<2x512x4x16xf32>, tensor<2x4x512xf32>
+  return %y : tensor<2x512x4x16xf32>
+}
+
+// -----
+
+// What is seen also has other scores than 0: the bias is more than a mask.
+// CHECK-LABEL: func @scores_in_window
+// CHECK: dtc.attention {{.*}} bias
+// CHECK-NOT: causal
+// CHECK: return
+func.func @scores_in_window(%q: tensor<2x512x4x16xf32>, %k: tensor<2x512x4x16xf32>) -> tensor<2x512x4x16xf32> {
+  %zero = arith.constant dense<1.0> : tensor<512x512xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<512x512xf32>
+  %before = arith.constant dense<-128> : tensor<512xi64>
+  %i = dtc.iota 0 : tensor<512xi64>
+  %first = arith.addi %i, %before : tensor<512xi64>
+  %column = dtc.broadcast %i [1] : tensor<512xi64> -> tensor<512x512xi64>
+  %row = dtc.broadcast %i [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %firsts = dtc.broadcast %first [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %near = arith.cmpi sgt, %column, %firsts : tensor<512x512xi64>
+  %past = arith.cmpi sle, %column, %row : tensor<512x512xi64>
+  %seen = arith.andi %near, %past : tensor<512x512xi1>
+  %mask = arith.select %seen, %zero, %low : tensor<512x512xi1>, tensor<512x512xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<512x512xf32> -> tensor<2x4x512x512xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x512x512xf32> scale 0.25 : tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32> -> tensor<2x512x4x16xf32>, tensor<2x4x512xf32>
+  return %y : tensor<2x512x4x16xf32>
+}
+
+// -----
+
+// A query doesn't see itself: not a window of the last keys.
+// CHECK-LABEL: func @window_of_none
+// CHECK: dtc.attention {{.*}} bias
+// CHECK-NOT: causal
+// CHECK: return
+func.func @window_of_none(%q: tensor<2x512x4x16xf32>, %k: tensor<2x512x4x16xf32>) -> tensor<2x512x4x16xf32> {
+  %zero = arith.constant dense<0.0> : tensor<512x512xf32>
+  %low = arith.constant dense<-3.40282347E+38> : tensor<512x512xf32>
+  %before = arith.constant dense<0> : tensor<512xi64>
+  %i = dtc.iota 0 : tensor<512xi64>
+  %first = arith.addi %i, %before : tensor<512xi64>
+  %column = dtc.broadcast %i [1] : tensor<512xi64> -> tensor<512x512xi64>
+  %row = dtc.broadcast %i [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %firsts = dtc.broadcast %first [0] : tensor<512xi64> -> tensor<512x512xi64>
+  %near = arith.cmpi sgt, %column, %firsts : tensor<512x512xi64>
+  %past = arith.cmpi sle, %column, %row : tensor<512x512xi64>
+  %seen = arith.andi %near, %past : tensor<512x512xi1>
+  %mask = arith.select %seen, %zero, %low : tensor<512x512xi1>, tensor<512x512xf32>
+  %bias = dtc.broadcast %mask [2, 3] : tensor<512x512xf32> -> tensor<2x4x512x512xf32>
+  %y, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x512x512xf32> scale 0.25 : tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32>, tensor<2x512x4x16xf32> -> tensor<2x512x4x16xf32>, tensor<2x4x512xf32>
+  return %y : tensor<2x512x4x16xf32>
+}
+
+// -----
+
 // One element that a causal mask would not hide: a bias.
 // CHECK-LABEL: func @one_element_off
 // CHECK: dtc.attention {{.*}} bias

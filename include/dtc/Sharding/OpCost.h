@@ -7,6 +7,7 @@
 //   scratch  2 * 8 * 8 * 4               bytes: probabilities beside the scores
 //   saved    2 * 8 * 8 * 4 + ...         bytes: the scores, for the backward pass
 //   causal   true                        half of the products needn't be computed
+//   window   4                           nor those with keys before the last four
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,7 @@ struct OpCost {
   double scratch = 0;  ///< bytes of temporaries inside
   double saved = 0;    ///< bytes of those that stay for the op's own backward pass
   bool causal = false; ///< attention: a query sees only keys up to its own
+  int64_t window = 0;  ///< of causal attention: how many of these; 0: all
 };
 
 } // namespace dtc::sharding

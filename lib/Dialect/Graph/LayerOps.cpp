@@ -140,6 +140,15 @@ static LogicalResult verifyAttentionInputs(Operation *op, Value query, Value key
   return verifyShape(op, bias, scores, "bias");
 }
 
+template <typename Op> static LogicalResult verifyWindow(Op op) {
+  IntegerAttr window = op.getWindowAttr();
+  if (window && !op.getCausal())
+    return op.emitOpError() << "has a window, so it must be causal";
+  if (window && window.getInt() < 1)
+    return op.emitOpError() << "window must have a key or more: " << window.getInt();
+  return success();
+}
+
 static LogicalResult verifyLse(Operation *op, Value lse, Value query) {
   ArrayRef<int64_t> q = shapeOf(query);
   return verifyStatistic(op, lse, query, {q[0], q[2], q[1]}, "lse");
@@ -155,6 +164,7 @@ static LogicalResult verifyOutput(Operation *op, Value output, Value query, Valu
 
 LogicalResult AttentionOp::verify() {
   if (failed(verifyAttentionInputs(*this, getQuery(), getKey(), getValue(), getBias())) ||
+      failed(verifyWindow(*this)) ||
       failed(verifyOutput(*this, getResult(), getQuery(), getValue(), "result")))
     return failure();
   return verifyLse(*this, getLse(), getQuery());
@@ -162,7 +172,7 @@ LogicalResult AttentionOp::verify() {
 
 template <typename GradOp> static LogicalResult verifyAttentionGrad(GradOp op, Value bias) {
   Value query = op.getQuery(), key = op.getKey(), value = op.getValue();
-  if (failed(verifyAttentionInputs(op, query, key, value, bias)) ||
+  if (failed(verifyAttentionInputs(op, query, key, value, bias)) || failed(verifyWindow(op)) ||
       failed(verifyOutput(op, op.getOutput(), query, value, "output")) ||
       failed(verifyOutput(op, op.getGrad(), query, value, "gradient")) ||
       failed(verifyLse(op, op.getLse(), query)) ||

@@ -240,11 +240,11 @@ static double scoreBytes(Value query, Value key) {
 OpCost AttentionOp::getCost() {
   double scores = scoreBytes(getQuery(), getKey());
   return {.kind = OpKind::Attention,
-          .flops = pairFlops(getQuery(), getKey(),
-                             shapeOf(getQuery())[3] + shapeOf(getValue())[3]),
+          .flops = pairFlops(getQuery(), getKey(), shapeOf(getQuery())[3] + shapeOf(getValue())[3]),
           .scratch = scores,
           .saved = scores + scores / double(shapeOf(getKey())[1]),
-          .causal = getCausal()};
+          .causal = getCausal(),
+          .window = static_cast<int64_t>(getWindow().value_or(0))};
 }
 
 /// Scores again, and the gradients of query and key over e; the gradients of probabilities and
@@ -254,7 +254,8 @@ template <typename GradOp> static OpCost attentionGradCost(GradOp op) {
   return {.kind = OpKind::Attention,
           .flops = pairFlops(op.getQuery(), op.getKey(), columns),
           .scratch = scoreBytes(op.getQuery(), op.getKey()),
-          .causal = op.getCausal()};
+          .causal = op.getCausal(),
+          .window = static_cast<int64_t>(op.getWindow().value_or(0))};
 }
 
 OpCost AttentionGradOp::getCost() { return attentionGradCost(*this); }

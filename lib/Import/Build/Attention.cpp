@@ -118,7 +118,7 @@ FailureOr<Value> attention(Conversion &node, const AttentionOperands &operands) 
   auto made = graph::AttentionOp::create(emit, tensorType(q).clone({qs[0], qs[1], qs[2], vs[3]}),
                                          RankedTensorType::get({qs[0], qs[2], qs[1]}, statistic), q,
                                          k, v, bias, emit.getF64FloatAttr(scaleOf(operands)),
-                                         causal ? emit.getUnitAttr() : UnitAttr());
+                                         causal ? emit.getUnitAttr() : UnitAttr(), IntegerAttr());
   return Value(made.getResult());
 }
 

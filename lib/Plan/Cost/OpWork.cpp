@@ -247,8 +247,7 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
     const Value &value = problem.values[op.operands[i]];
     bool again = std::find(op.operands.begin(), op.operands.begin() + i, op.operands[i]) !=
                  op.operands.begin() + i;
-    bool isWindow = isGpu() && op.window > 0 && i + 1 == op.operands.size();
-    if (again || isWindow || !exists(op.operands[i]))
+    if (again || !exists(op.operands[i]))
       continue;
     auto bytes = double(localBytes(value, op.rule->operands[i], choice, mesh));
     operands += bytes;

@@ -19,6 +19,8 @@ static std::string whyNotAttention(const Problem &problem, const ProblemFacts &f
       continue;
     if (op.operands.size() != 3)
       return "its bias belongs to keys in order: " + nameOf(op);
+    if (op.window > 0)
+      return "its window belongs to keys in order: " + nameOf(op);
     if (op.causal && !isSquare(problem, op))
       return "its causal mask doesn't begin with the keys: " + nameOf(op);
     isCausal |= op.causal;

@@ -221,7 +221,8 @@ std::vector<Choices::Assignment> Choices::acrossHeads(const OpBundle &bundle) co
 }
 
 bool mayGoRound(const Op &op) {
-  if (op.kind != OpKind::Attention || op.operands.size() != 3 || op.rule->operands[0].size() != 4)
+  if (op.kind != OpKind::Attention || op.operands.size() != 3 || op.window > 0 ||
+      op.rule->operands[0].size() != 4)
     return false;
   const std::vector<FactorId> &queries = op.rule->operands[0][1], &keys = op.rule->operands[1][1];
   return queries.size() == 1 && keys.size() == 1 &&

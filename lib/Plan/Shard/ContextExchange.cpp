@@ -47,8 +47,8 @@ std::string whyNoExchange(const Problem &problem, const ProblemFacts &facts,
   case ContextExchange::Ring:
     return std::ranges::any_of(problem.ops, mayGoRound)
                ? ""
-               : "no attention can pass its keys on, for a bias or a causal mask that doesn't "
-                 "begin with the keys: cp_by=ring";
+               : "no attention can pass its keys on, for a bias, a window or a causal mask that "
+                 "doesn't begin with the keys: cp_by=ring";
   }
   return "";
 }

@@ -8,7 +8,18 @@ namespace {
 constexpr int64_t kAlignment = 16;
 
 /// Ids behind those of the call's tensors.
-enum Id : int64_t { kScale = 16, kFill, kKeys, kQueries, kOne, kRowSum, kQueryGradSum, kFirstFree };
+enum Id : int64_t {
+  kScale = 16,
+  kFill,
+  kKeys,
+  kQueries,
+  kOne,
+  kRowSum,
+  kQueryGradSum,
+  kWindow,
+  kWindowFill,
+  kFirstFree
+};
 
 /// cuDNN has heads before the sequence, and statistics of one column.
 StridedTensor forCudnn(StridedTensor tensor) {
@@ -49,6 +60,7 @@ AttentionGraph::AttentionGraph(CudnnPlan &plan, const AttentionCall &given)
   rows = {sizes.batch, sizes.heads, sizes.queries, 1};
   queries = static_cast<int32_t>(sizes.queries);
   keys = static_cast<int32_t>(sizes.keys);
+  window = static_cast<float>(call.window - sizes.keys + sizes.queries);
 }
 
 // Descriptions.
@@ -176,14 +188,35 @@ Descriptor *AttentionGraph::biasedScores(Descriptor *query, Descriptor *key, Des
   return pointwise(CUDNN_POINTWISE_ADD, {product, bias}, between(CUDNN_DATA_FLOAT, scores));
 }
 
+Descriptor *AttentionGraph::index(Descriptor *given, int64_t axis) {
+  return pointwise(CUDNN_POINTWISE_GEN_INDEX, {given}, between(CUDNN_DATA_INT32, scores),
+                   CUDNN_DATA_FLOAT, axis);
+}
+
+Descriptor *AttentionGraph::where(cudnnPointwiseMode_t comparison, Descriptor *a, Descriptor *b,
+                                  Descriptor *given, int64_t fillId) {
+  Descriptor *isSeen =
+      pointwise(comparison, {a, b}, between(CUDNN_DATA_BOOLEAN, scores), CUDNN_DATA_BOOLEAN);
+  return pointwise(CUDNN_POINTWISE_BINARY_SELECT,
+                   {given, number(fillId, CUDNN_DATA_FLOAT, &fill), isSeen},
+                   between(CUDNN_DATA_FLOAT, scores));
+}
+
+/// Engines know a second mask, as NVIDIA's frontend describes it: with a number of fp32 that also
+/// says where the diagonal ends.
+Descriptor *AttentionGraph::windowMask(Descriptor *given) {
+  if (call.window == 0 || call.window >= sizes.keys)
+    return given;
+  Descriptor *row = index(given, 2), *column = index(given, 3);
+  column = pointwise(CUDNN_POINTWISE_ADD, {column, number(kWindow, CUDNN_DATA_FLOAT, &window)},
+                     between(CUDNN_DATA_FLOAT, scores));
+  return where(CUDNN_POINTWISE_CMP_GT, column, row, given, kWindowFill);
+}
+
 Descriptor *AttentionGraph::mask(Descriptor *given) {
   if (!call.causal)
     return given;
-  auto index = [&](int64_t axis) {
-    return pointwise(CUDNN_POINTWISE_GEN_INDEX, {given}, between(CUDNN_DATA_INT32, scores),
-                     CUDNN_DATA_FLOAT, axis);
-  };
-  Descriptor *row = index(2), *column = index(3);
+  Descriptor *row = index(given, 2), *column = index(given, 3);
   auto shift = [&](cudnnPointwiseMode_t mode, int64_t id, int32_t &by) {
     row = pointwise(mode, {row, number(id, CUDNN_DATA_INT32, &by)},
                     between(CUDNN_DATA_INT32, scores), CUDNN_DATA_INT32);
@@ -192,11 +225,7 @@ Descriptor *AttentionGraph::mask(Descriptor *given) {
     shift(CUDNN_POINTWISE_ADD, kKeys, keys);
     shift(CUDNN_POINTWISE_SUB, kQueries, queries);
   }
-  Descriptor *isSeen = pointwise(CUDNN_POINTWISE_CMP_GE, {row, column},
-                                 between(CUDNN_DATA_BOOLEAN, scores), CUDNN_DATA_BOOLEAN);
-  return pointwise(CUDNN_POINTWISE_BINARY_SELECT,
-                   {given, number(kFill, CUDNN_DATA_FLOAT, &fill), isSeen},
-                   between(CUDNN_DATA_FLOAT, scores));
+  return windowMask(where(CUDNN_POINTWISE_CMP_GE, row, column, given, kFill));
 }
 
 void AttentionGraph::describeForward() {

@@ -54,8 +54,15 @@ private:
   Descriptor *turned(Descriptor *scores);
   /// The scaled product of queries and keys, with the bias where there is one.
   Descriptor *biasedScores(Descriptor *query, Descriptor *key, Descriptor *factor);
-  /// Keeps scores of keys up to the diagonal, which ends where queries and keys end.
+  /// Keeps scores of keys up to the diagonal, which ends where queries and keys end, and of these
+  /// those in the window.
   Descriptor *mask(Descriptor *scores);
+  Descriptor *windowMask(Descriptor *scores);
+  /// The number of the row (2) or column (3) of each score.
+  Descriptor *index(Descriptor *scores, int64_t axis);
+  /// Keeps scores where the comparison of two numbers holds.
+  Descriptor *where(cudnnPointwiseMode_t comparison, Descriptor *a, Descriptor *b,
+                    Descriptor *scores, int64_t fillId);
   /// The product of scores and an operand, added up over the heads that share a gradient.
   void keyGradient(Descriptor *scores, Descriptor *operand, size_t gradient, int64_t width);
   void describeForward();
@@ -70,7 +77,7 @@ private:
   Sizes sizes;
   Dims scores, rows; ///< shapes
   cudnnDataType_t type = CUDNN_DATA_BFLOAT16;
-  float scale, fill = -std::numeric_limits<float>::infinity(), one = 1;
+  float scale, fill = -std::numeric_limits<float>::infinity(), one = 1, window = 0;
   int32_t queries, keys;
   Status status = Status::ok();
   std::vector<Descriptor *> operations;

@@ -77,6 +77,12 @@ static bool isBiasTrusted() {
   return given && StringRef(given) == "1";
 }
 
+/// No true GPU has run a graph with a window yet, though cuDNN's planner takes it.
+static bool isWindowTrusted() {
+  const char *given = std::getenv("DTC_CUDNN_WINDOW");
+  return !given || StringRef(given) != "0";
+}
+
 static bool takesBias(Value bias) {
   Type type = getElementTypeOrSelf(bias);
   return (isHalf(type) || type.isF32()) && isCertainlyFinite(bias);
@@ -86,7 +92,8 @@ template <typename Op> static bool takesAttentionOf(Op op, Value bias) {
   Type type = getElementTypeOrSelf(op.getQuery());
   int64_t queries = graph::shapeOf(op.getQuery())[1], keys = graph::shapeOf(op.getKey())[1];
   return isHalf(type) && hasHeadsOfCudnn(op.getQuery()) && hasHeadsOfCudnn(op.getValue()) &&
-         (!op.getCausal() || queries <= keys) && (!bias || (isBiasTrusted() && takesBias(bias)));
+         (!op.getCausal() || queries <= keys) && (!op.getWindow() || isWindowTrusted()) &&
+         (!bias || (isBiasTrusted() && takesBias(bias)));
 }
 
 bool takesAttention(Operation *op) {

@@ -22,7 +22,9 @@ void requireSupport(bool condition, const std::string &message) {
 /// The graphs that have an engine: with each mask, with a bias or none, and heads that share keys
 /// or don't.
 std::set<std::string> knownGraphs() {
-  const std::string masks[] = {"", " index index ge select", " index index add sub ge select"};
+  const std::string causal[] = {" index index ge select", " index index add sub ge select"};
+  const std::string window = " index index add gt select";
+  const std::string masks[] = {"", causal[0], causal[1], causal[0] + window, causal[1] + window};
   std::set<std::string> known;
   for (const std::string &mask : masks)
     for (const std::string scores : {"product mul", "product mul add"}) {
@@ -94,6 +96,8 @@ std::string GraphStep::name() const {
     return "log";
   case CUDNN_POINTWISE_IDENTITY:
     return "identity";
+  case CUDNN_POINTWISE_CMP_GT:
+    return "gt";
   case CUDNN_POINTWISE_CMP_GE:
     return "ge";
   case CUDNN_POINTWISE_GEN_INDEX:

@@ -52,6 +52,8 @@ double apply(const GraphStep &step, const Index &at, const std::array<double, 3>
     return std::log(in[0]);
   case CUDNN_POINTWISE_IDENTITY:
     return in[0];
+  case CUDNN_POINTWISE_CMP_GT:
+    return in[0] > in[1];
   case CUDNN_POINTWISE_CMP_GE:
     return in[0] >= in[1];
   case CUDNN_POINTWISE_GEN_INDEX:

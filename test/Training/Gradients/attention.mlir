@@ -27,6 +27,20 @@ func.func @causal_more_queries(%q: tensor<1x4x1x3xf32>, %k: tensor<1x2x1x3xf32>,
   return %y : tensor<1x4x1x3xf32>
 }
 
+// Each query sees its last two keys.
+// expected-remark@+1 {{gradient ok: 80 elements}}
+func.func @window(%q: tensor<2x4x1x3xf32>, %k: tensor<2x4x1x3xf32>, %v: tensor<2x4x1x4xf32>) -> tensor<2x4x1x4xf32> attributes {check_gradients} {
+  %y, %lse = dtc.attention %q, %k, %v scale 0.7 causal window 2 : tensor<2x4x1x3xf32>, tensor<2x4x1x3xf32>, tensor<2x4x1x4xf32> -> tensor<2x4x1x4xf32>, tensor<2x1x4xf32>
+  return %y : tensor<2x4x1x4xf32>
+}
+
+// Windows end where queries do, of 4 keys at 3 and 4; a bias gets its gradient, too.
+// expected-remark@+1 {{gradient ok: 52 elements}}
+func.func @window_more_keys(%q: tensor<1x2x2x3xf32>, %k: tensor<1x4x1x3xf32>, %v: tensor<1x4x1x3xf32>, %bias: tensor<1x2x2x4xf32>) -> tensor<1x2x2x3xf32> attributes {check_gradients} {
+  %y, %lse = dtc.attention %q, %k, %v bias %bias : tensor<1x2x2x4xf32> scale 0.7 causal window 3 : tensor<1x2x2x3xf32>, tensor<1x4x1x3xf32>, tensor<1x4x1x3xf32> -> tensor<1x2x2x3xf32>, tensor<1x2x2xf32>
+  return %y : tensor<1x2x2x3xf32>
+}
+
 // expected-remark@+1 {{gradient ok: 96 elements}}
 func.func @grouped_causal(%q: tensor<1x3x6x3xf32>, %k: tensor<1x3x2x3xf32>, %v: tensor<1x3x2x4xf32>) -> tensor<1x3x6x4xf32> attributes {check_gradients} {
   %y, %lse = dtc.attention %q, %k, %v scale 0.5 causal : tensor<1x3x6x3xf32>, tensor<1x3x2x3xf32>, tensor<1x3x2x4xf32> -> tensor<1x3x6x4xf32>, tensor<1x6x3xf32>

@@ -7,7 +7,18 @@
 namespace dtc::emulator::test {
 namespace {
 
-enum Id : int64_t { kQuery, kKey, kValue, kOutput, kStats, kBias, kScale, kFill, kFirstVirtual };
+enum Id : int64_t {
+  kQuery,
+  kKey,
+  kValue,
+  kOutput,
+  kStats,
+  kBias,
+  kScale,
+  kFill,
+  kWindow,
+  kFirstVirtual
+};
 
 /// Attention of 3 queries in 4 heads to 5 keys in 2 heads, of 8 numbers each.
 struct Described {
@@ -15,6 +26,7 @@ struct Described {
        stats = {2, 4, 3, 1};
   cudnnDataType_t type = CUDNN_DATA_BFLOAT16, statsType = CUDNN_DATA_FLOAT;
   bool isMasked = true;
+  bool hasWindow = false;
   bool skipsScale = false;   ///< scores go on as they are
   bool readsNothing = false; ///< the sum is over what no operation makes
   Dims bias = {};            ///< of no dimensions where there is none
@@ -98,16 +110,25 @@ protected:
     return y;
   }
 
-  Descriptor mask(Descriptor scores, const Dims &shape) {
-    auto index = [&](int64_t axis) {
-      return pointwise(CUDNN_POINTWISE_GEN_INDEX, {scores}, between(shape, CUDNN_DATA_INT32),
-                       CUDNN_DATA_FLOAT, axis);
-    };
-    Descriptor row = index(2), column = index(3);
-    Descriptor isSeen = pointwise(CUDNN_POINTWISE_CMP_GE, {row, column},
-                                  between(shape, CUDNN_DATA_BOOLEAN), CUDNN_DATA_BOOLEAN);
+  Descriptor index(Descriptor scores, const Dims &shape, int64_t axis) {
+    return pointwise(CUDNN_POINTWISE_GEN_INDEX, {scores}, between(shape, CUDNN_DATA_INT32),
+                     CUDNN_DATA_FLOAT, axis);
+  }
+  Descriptor where(cudnnPointwiseMode_t mode, Descriptor a, Descriptor b, Descriptor scores,
+                   const Dims &shape) {
+    Descriptor isSeen =
+        pointwise(mode, {a, b}, between(shape, CUDNN_DATA_BOOLEAN), CUDNN_DATA_BOOLEAN);
     return pointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, number(kFill), isSeen},
                      between(shape));
+  }
+  Descriptor mask(Descriptor scores, const Dims &shape) {
+    Descriptor row = index(scores, shape, 2), column = index(scores, shape, 3);
+    return where(CUDNN_POINTWISE_CMP_GE, row, column, scores, shape);
+  }
+  Descriptor windowMask(Descriptor scores, const Dims &shape) {
+    Descriptor row = index(scores, shape, 2), column = index(scores, shape, 3);
+    column = pointwise(CUDNN_POINTWISE_ADD, {column, number(kWindow)}, between(shape));
+    return where(CUDNN_POINTWISE_CMP_GT, column, row, scores, shape);
   }
 
   cudnnStatus_t finish(const Described &described) {
@@ -122,6 +143,8 @@ protected:
                     between(scores));
     if (described.isMasked)
       s = mask(s, scores);
+    if (described.hasWindow)
+      s = windowMask(s, scores);
     Descriptor most = reduce(CUDNN_REDUCE_TENSOR_MAX, s, between(rows));
     s = pointwise(CUDNN_POINTWISE_SUB, {s, most}, between(scores));
     s = pointwise(CUDNN_POINTWISE_EXP, {s}, between(scores));
@@ -157,6 +180,13 @@ private:
 TEST_F(CudnnAttentionTest, WithAndWithoutMask) {
   EXPECT_EQ(finish({}), CUDNN_STATUS_SUCCESS);
   EXPECT_EQ(finish({.isMasked = false}), CUDNN_STATUS_SUCCESS);
+}
+
+TEST_F(CudnnAttentionTest, WindowBehindMask) {
+  EXPECT_EQ(finish({.hasWindow = true}), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(finish({.hasWindow = true, .bias = {2, 1, 1, 5}}), CUDNN_STATUS_SUCCESS);
+  expectRefusal({.isMasked = false, .hasWindow = true}, CUDNN_STATUS_NOT_SUPPORTED,
+                "no engine for the graph: product mul index index add gt select max");
 }
 
 TEST_F(CudnnAttentionTest, Biases) {

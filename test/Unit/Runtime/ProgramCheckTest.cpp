@@ -437,6 +437,12 @@ TEST(ProgramCheck, Attention) {
   test.expectRefused("do not fit",
                      [](Op &op, Program &) { op.tensors[4] = tensorAt(320, {1, 2, 4}); });
   test.expectRefused("rank", [](Op &op, Program &) { op.tensors[0] = tensorAt(0, {1, 2, 8}); });
+  test.expectRefused("the window isn't one of causal attention: -1",
+                     [](Op &op, Program &) { op.window = -1; });
+  test.expectRefused("the window isn't one of causal attention: 2", [](Op &op, Program &) {
+    op.window = 2;
+    op.causal = false;
+  });
   test.expectRefused("do not fit", [](Op &op, Program &) { // the first query sees no key
     op.tensors[0] = tensorAt(0, {1, 4, 4, 1});
     op.tensors[1] = tensorAt(64, {1, 3, 2, 1});

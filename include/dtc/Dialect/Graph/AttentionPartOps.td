@@ -22,12 +22,12 @@ def Graph_AttentionPartGradOp : Graph_TensorOp<"attention_part_grad",
   let arguments = (ins AnyStaticShapeTensor:$query, AnyStaticShapeTensor:$key,
                        AnyStaticShapeTensor:$value, AnyStaticShapeTensor:$output,
                        AnyStaticShapeTensor:$lse, AnyStaticShapeTensor:$grad,
-                       F64Attr:$scale, UnitAttr:$causal);
+                       F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window);
   let results = (outs AnyStaticShapeTensor:$queryGrad, AnyStaticShapeTensor:$keyGrad,
                       AnyStaticShapeTensor:$valueGrad);
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $output `,` $lse `,` $grad `scale` $scale (`causal` $causal^)?
-    attr-dict `:`
+    (`window` $window^)? attr-dict `:`
     type($query) `,` type($key) `,` type($value) `,` type($output) `,` type($lse) `,` type($grad)
     `->` type($queryGrad) `,` type($keyGrad) `,` type($valueGrad)
   }];

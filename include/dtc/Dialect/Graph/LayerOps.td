@@ -149,17 +149,18 @@ def Graph_AttentionOp : Graph_LayerOp<"attention",
     q[b,s,(g r),e], k[b,t,g,e], v[b,t,g,f] -> result[b,s,(g r),f] and the row
     statistics lse[b,(g r),s] (f32 at least). Query heads are grouped: heads
     g*r .. g*r+r-1 share key-value head g. Scores are `scale * q.k + bias`;
-    `causal` masks keys after the query (query i sees keys <= i + t - s).
+    `causal` masks keys after the query (query i sees keys <= i + t - s). With `window` it sees
+    only the last n of these (keys > i + t - s - n).
     `bias` has the shape [b,(g r),s,t]. Rows that see
     nothing give zeros. Keys (t) are a rounds factor.
   }];
   let arguments = (ins AnyStaticShapeTensor:$query, AnyStaticShapeTensor:$key,
                        AnyStaticShapeTensor:$value, Optional<AnyStaticShapeTensor>:$bias,
-                       F64Attr:$scale, UnitAttr:$causal);
+                       F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window);
   let results = (outs AnyStaticShapeTensor:$result, AnyStaticShapeTensor:$lse);
   let assemblyFormat = [{
     $query `,` $key `,` $value (`bias` $bias^ `:` type($bias))? `scale` $scale
-    (`causal` $causal^)? attr-dict `:`
+    (`causal` $causal^)? (`window` $window^)? attr-dict `:`
     type($query) `,` type($key) `,` type($value) `->` type($result) `,` type($lse)
   }];
   let hasVerifier = 1;
@@ -171,12 +172,12 @@ def Graph_AttentionGradOp : Graph_LayerOp<"attention_grad", [NoGradient]> {
                        AnyStaticShapeTensor:$value, AnyStaticShapeTensor:$output,
                        AnyStaticShapeTensor:$lse, AnyStaticShapeTensor:$grad,
                        Optional<AnyStaticShapeTensor>:$bias,
-                       F64Attr:$scale, UnitAttr:$causal);
+                       F64Attr:$scale, UnitAttr:$causal, OptionalAttr<I64Attr>:$window);
   let results = (outs AnyStaticShapeTensor:$queryGrad, AnyStaticShapeTensor:$keyGrad,
                       AnyStaticShapeTensor:$valueGrad);
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $output `,` $lse `,` $grad (`bias` $bias^ `:` type($bias))?
-    `scale` $scale (`causal` $causal^)? attr-dict `:`
+    `scale` $scale (`causal` $causal^)? (`window` $window^)? attr-dict `:`
     type($query) `,` type($key) `,` type($value) `,` type($output) `,` type($lse) `,` type($grad)
     `->` type($queryGrad) `,` type($keyGrad) `,` type($valueGrad)
   }];

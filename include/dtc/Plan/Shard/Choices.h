@@ -26,9 +26,9 @@ struct ChoiceOutcome {
   std::vector<std::vector<ShardingId>> required;
 };
 
-/// Whether an op is attention whose keys may go round the ranks of cp. Not where scores take a
-/// bias, of which each step would need another part, nor where a causal mask doesn't begin with the
-/// keys.
+/// Whether an op is attention whose keys may go round the ranks of cp. Not where scores take a bias
+/// or a window, of which each step would need another part. Nor where a causal mask doesn't begin
+/// with the keys.
 bool mayGoRound(const Op &op);
 
 class Choices {

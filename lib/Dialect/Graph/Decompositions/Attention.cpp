@@ -82,6 +82,12 @@ Value AttentionBuilder::maskedCausally(Value scores) {
     query = arith::AddIOp::create(b.builder, b.loc, query,
                                   b.integer(query.getType(), keys - queries));
   Value visible = b.compare(arith::CmpIPredicate::sle, key, query);
+  if (operands.window > 0 && operands.window < keys) {
+    Value before =
+        arith::SubIOp::create(b.builder, b.loc, query, b.integer(query.getType(), operands.window));
+    visible = arith::AndIOp::create(b.builder, b.loc, visible,
+                                    b.compare(arith::CmpIPredicate::sgt, key, before));
+  }
   return b.selectOr(visible, scores, -std::numeric_limits<double>::infinity());
 }
 
@@ -147,10 +153,20 @@ Value AttentionBuilder::valueGrad(Value p, Value grad) {
                     valueIndices, type);
 }
 
+/// `bias`: null where the op has none.
+template <typename Op> static AttentionOperands operandsOf(Op op, Value bias) {
+  return {op.getQuery(),
+          op.getKey(),
+          op.getValue(),
+          bias,
+          op.getScale().convertToDouble(),
+          op.getCausal(),
+          static_cast<int64_t>(op.getWindow().value_or(0))};
+}
+
 FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
-  AttentionBuilder attention(b, {getQuery(), getKey(), getValue(), getBias(),
-                                 getScale().convertToDouble(), getCausal()});
+  AttentionBuilder attention(b, operandsOf(*this, getBias()));
   SoftmaxRows rows = softmaxRows(b, attention.scores(), attention.keyDim());
   Value p = normalizedRows(b, rows, attention.keyDim());
   return SmallVector<Value>{attention.weightedValues(p, getResult()),
@@ -159,8 +175,7 @@ FailureOr<SmallVector<Value>> AttentionOp::decompose(OpBuilder &builder) {
 
 FailureOr<SmallVector<Value>> AttentionPartGradOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
-  AttentionBuilder attention(
-      b, {getQuery(), getKey(), getValue(), Value(), getScale().convertToDouble(), getCausal()});
+  AttentionBuilder attention(b, operandsOf(*this, Value()));
   Value p = attention.probabilities(attention.scores(), getLse());
   Value scoresGrad = attention.partScoresGrad(p, getOutput(), getGrad());
   return SmallVector<Value>{attention.queryGrad(scoresGrad), attention.keyGrad(scoresGrad),
@@ -169,8 +184,7 @@ FailureOr<SmallVector<Value>> AttentionPartGradOp::decompose(OpBuilder &builder)
 
 FailureOr<SmallVector<Value>> AttentionGradOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
-  AttentionBuilder attention(b, {getQuery(), getKey(), getValue(), getBias(),
-                                 getScale().convertToDouble(), getCausal()});
+  AttentionBuilder attention(b, operandsOf(*this, getBias()));
   Value p = attention.probabilities(attention.scores(), getLse());
   Value scoresGrad = attention.scoresGrad(p, getGrad());
   return SmallVector<Value>{attention.queryGrad(scoresGrad), attention.keyGrad(scoresGrad),

@@ -18,6 +18,7 @@ struct AttentionOperands {
   mlir::Value bias; ///< may be null
   double scale = 1.0;
   bool causal = false;
+  int64_t window = 0; ///< of causal attention: keys that a query sees; 0: all up to its own
 };
 
 class AttentionBuilder {

@@ -80,7 +80,8 @@ LogicalResult RmsNormOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
 /// from the probabilities once more instead of by attention_grad.
 static Value attentionBiasGrad(TensorBuilder &b, AttentionOp op, Value grad) {
   AttentionBuilder attention(b, {op.getQuery(), op.getKey(), op.getValue(), op.getBias(),
-                                 op.getScale().convertToDouble(), op.getCausal()});
+                                 op.getScale().convertToDouble(), op.getCausal(),
+                                 static_cast<int64_t>(op.getWindow().value_or(0))});
   Value p = attention.probabilities(attention.scores(), op.getLse());
   Value biasGrad = attention.mergeHeads(attention.scoresGrad(p, grad));
   return b.convert(biasGrad, getElementTypeOrSelf(op.getBias()));
@@ -97,10 +98,10 @@ LogicalResult AttentionOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
     operandGrads[3] = attentionBiasGrad(b, *this, grad);
   if (!needed[0] && !needed[1] && !needed[2])
     return success();
-  auto all = AttentionGradOp::create(
-      builder, getLoc(), getQuery().getType(), getKey().getType(), getValue().getType(),
-      getQuery(), getKey(), getValue(), getResult(), getLse(), grad, getBias(), getScale(),
-      getCausal());
+  auto all =
+      AttentionGradOp::create(builder, getLoc(), getQuery().getType(), getKey().getType(),
+                              getValue().getType(), getQuery(), getKey(), getValue(), getResult(),
+                              getLse(), grad, getBias(), getScale(), getCausal(), getWindowAttr());
   for (unsigned i = 0; i < 3; ++i)
     if (needed[i])
       operandGrads[i] = all->getResult(i);

@@ -1,5 +1,5 @@
 // Attention as one call against plain loops: causal, with fewer queries than keys, heads that share
-// keys, and a bias that hides some of them.
+// keys, and a bias or a window that hides some of them.
 #include "Conformance.h"
 
 #include "dtc-rt/DType.h"
@@ -73,11 +73,17 @@ Numbers unpacked(const std::vector<float> &bytes, size_t count, fbs::DType type)
   return values;
 }
 
+struct Form {
+  bool hasBias = false;
+  int64_t window = 0; ///< 0: none
+};
+
 /// All tensors, computed in fp64.
-std::vector<Numbers> expectedTensors(bool hasBias) {
+std::vector<Numbers> expectedTensors(Form form) {
   std::vector<Numbers> all;
   for (size_t i = 0; i < kShapes.size(); ++i)
-    all.push_back(i < 3 || i == 5 || (i == kBias && hasBias) ? drawn(i) : Numbers(elementsAt(i)));
+    all.push_back(i < 3 || i == 5 || (i == kBias && form.hasBias) ? drawn(i)
+                                                                  : Numbers(elementsAt(i)));
   auto queryAt = [](int64_t b, int64_t s, int64_t h) {
     return ((b * kQueries + s) * kHeads + h) * kSize;
   };
@@ -98,16 +104,17 @@ std::vector<Numbers> expectedTensors(bool hasBias) {
     for (int64_t h = 0; h < kHeads; ++h)
       for (int64_t s = 0; s < kQueries; ++s) {
         int64_t visible = s + kKeys - kQueries + 1, q = queryAt(b, s, h);
+        int64_t first = form.window > 0 ? std::max<int64_t>(0, visible - form.window) : 0;
         Numbers p(visible);
         double total = 0;
-        for (int64_t t = 0; t < visible; ++t)
+        for (int64_t t = first; t < visible; ++t)
           total += p[t] =
               std::exp(kScale * dot(0, q, 1, keyAt(b, t, h)) + all[kBias][b * kKeys + t]);
-        for (int64_t t = 0; t < visible; ++t)
+        for (int64_t t = first; t < visible; ++t)
           add(3, q, p[t] / total, 2, keyAt(b, t, h));
         all[kStatistics][(b * kHeads + h) * kQueries + s] = std::log(total);
         double inner = dot(5, q, 3, q);
-        for (int64_t t = 0; t < visible; ++t) {
+        for (int64_t t = first; t < visible; ++t) {
           int64_t k = keyAt(b, t, h);
           double grad = kScale * p[t] / total * (dot(5, q, 2, k) - inner);
           add(6, q, grad, 1, k);
@@ -127,14 +134,14 @@ void expectNear(const Numbers &found, const Numbers &wanted, size_t tensor) {
 }
 
 /// Forward, then backward.
-Status attend(Rank &rank, bool hasBias) {
+Status attend(Rank &rank, Form form) {
   DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
-  std::vector<Numbers> wanted = expectedTensors(hasBias);
+  std::vector<Numbers> wanted = expectedTensors(form);
   for (size_t i : {size_t(0), size_t(1), size_t(2), size_t(5), kBias})
     DTC_TRY(rank.put(i * kStep, packed(wanted[i], typeAt(i))));
   for (auto kind : {fbs::AttentionKind::Forward, fbs::AttentionKind::Backward}) {
     size_t count = kind == fbs::AttentionKind::Forward ? 5 : 9, first = count == 5 ? 3 : 6;
-    AttentionCall call{kind, {}, kScale, /*causal=*/true};
+    AttentionCall call{kind, {}, kScale, /*causal=*/true, form.window};
     std::vector<uint64_t> places;
     auto give = [&](size_t tensor) {
       call.tensors.push_back(layoutAt(tensor));
@@ -142,7 +149,7 @@ Status attend(Rank &rank, bool hasBias) {
     };
     for (size_t i = 0; i < count; ++i)
       give(i);
-    if (hasBias)
+    if (form.hasBias)
       give(kBias);
     places.push_back(kScratch);
     DTC_TRY(rank.issue(0, AttentionSpec{call, kScratchBytes}, places));
@@ -160,11 +167,25 @@ Status attend(Rank &rank, bool hasBias) {
 TEST_P(Conformance, AttentionForwardAndBackward) {
   if (!GetParam().hasAttention)
     GTEST_SKIP() << "the target decomposes attention when it compiles";
-  onRanks(1, [](Rank &rank) { return attend(rank, /*hasBias=*/false); });
+  onRanks(1, [](Rank &rank) { return attend(rank, {}); });
 }
 
 TEST_P(Conformance, AttentionWithBias) {
   if (!GetParam().hasAttention)
     GTEST_SKIP() << "the target decomposes attention when it compiles";
-  onRanks(1, [](Rank &rank) { return attend(rank, /*hasBias=*/true); });
+  onRanks(1, [](Rank &rank) { return attend(rank, {.hasBias = true}); });
+}
+
+/// Of 5 keys the last query sees 1, 2 or 4; of 5 it sees all.
+TEST_P(Conformance, AttentionInWindow) {
+  if (!GetParam().hasAttention)
+    GTEST_SKIP() << "the target decomposes attention when it compiles";
+  for (int64_t window : {1, 2, 4, 5})
+    onRanks(1, [&](Rank &rank) { return attend(rank, {.window = window}); });
+}
+
+TEST_P(Conformance, AttentionInWindowWithBias) {
+  if (!GetParam().hasAttention)
+    GTEST_SKIP() << "the target decomposes attention when it compiles";
+  onRanks(1, [](Rank &rank) { return attend(rank, {.hasBias = true, .window = 2}); });
 }
