@@ -298,7 +298,7 @@ def convolutions(model: str, precision: str) -> list[dict]:
 def attentions(model: str) -> list[tuple]:
     """The different ones that dtc makes of a model in bf16, forward: their gradients have the same shapes."""
     text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
-                      "--precision", "bf16", "--target", "cuda", "--emit", "schedule", env=os.environ | {"DTC_CUDNN_BIAS": "1"}).out
+                      "--precision", "bf16", "--target", "cuda", "--emit", "schedule", env=os.environ | {"DTC_CUDNN_BIAS": "1", "DTC_CUDNN_WINDOW": "1"}).out
     found = set()
     pattern = r"dtc\.attention %[^:]*?(?: bias %\S+ : tensor<(\S+)>)? scale \S+( causal)?(?: window (\d+))? .*?: (tensor<.*?) ->"
     for bias, causal, window, types in re.findall(pattern, text):

@@ -176,7 +176,7 @@ def test_rows_that_ranks_cannot_share_evenly_are_refused(tmp_path, pin, message)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("model", ["bert", "gpt2_mask"])
+@pytest.mark.parametrize("model", ["bert", "gpt2_mask", "mistral"])
 def test_a_ring_that_no_keys_go_round_is_refused(tmp_path, model):
     arguments = ["compile", MODELS / f"{model}.onnx", "--devices", 2, "--loss", "cross_entropy", "--plan", "cp=2,cp_by=ring",
                  "-o", "m.dtc"]

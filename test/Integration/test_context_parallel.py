@@ -28,6 +28,8 @@ PLANS = [
     ("bart", "adamw", 2, "cp=2"),       # keys of another sequence
     ("t5", "sgd", 4, "cp=4"),           # biases by distance
     ("qwen2", "adamw", 4, "cp=4"),
+    ("mistral", "adamw", 4, "cp=4"),    # windows that begin with the keys of a rank before
+    ("mistral", "adamw", 2, "cp=2,cp_by=heads,recompute=full"),
     ("gpt2", "adamw", 4, "dp=2,cp=2,cp_by=heads,zero=1"),
     ("llama", "adamw", 4, "cp=2,tp=2,cp_by=heads"),  # keys have a head on each rank of tp, so queries' are exchanged
     ("t5", "sgd", 2, "cp=2,cp_by=heads"),
@@ -63,7 +65,7 @@ def test_bf16(trainer):
 
 
 @pytest.mark.parametrize("model,plan", [
-    ("gpt2", "cp=2,tp=2"), ("llama", "cp=2,dp=2,zero=3"), ("bert", "cp=4"), ("t5", "cp=2,tp=2"), ("bart", "cp=4"),
+    ("gpt2", "cp=2,tp=2"), ("llama", "cp=2,dp=2,zero=3"), ("bert", "cp=4"), ("t5", "cp=2,tp=2"), ("bart", "cp=4"), ("mistral", "cp=2,tp=2"),
     ("gpt2_mask", "cp=2,dp=2"), ("gpt2", "cp=2,dp=2,recompute=full"), ("bart", "cp=4,cp_by=heads"),
     ("llama", "cp=2,tp=2,cp_by=heads,regather=on"), ("gpt2", "cp=4,cp_by=ring"),
     ("llama", "cp=2,dp=2,cp_by=ring,zero=3,recompute=full"), ("bart", "cp=2,tp=2,cp_by=ring")])
@@ -75,7 +77,7 @@ def test_ranks_compute_what_one_computes(tmp_path, model, plan):
 
 
 @pytest.mark.parametrize("model,devices,plan,precision", [
-    ("gpt2", 4, "dp=2,cp=2,zero=1,micro_batch=1", "fp32"), ("llama", 4, "tp=2,cp=2", "bf16"), ("bert", 2, "cp=2", "fp32"),
+    ("gpt2", 4, "dp=2,cp=2,zero=1,micro_batch=1", "fp32"), ("llama", 4, "tp=2,cp=2", "bf16"), ("bert", 2, "cp=2", "fp32"), ("mistral", 2, "cp=2", "fp32"),
     ("t5", 2, "cp=2", "fp32"), ("gpt2", 2, "cp=2,cp_by=heads", "fp32"), ("llama", 2, "cp=2,regather=on", "fp32"),
     ("gpt2", 2, "cp=2,recompute=selective", "fp32"), ("gpt2", 2, "cp=2,cp_by=ring", "fp32"),
     ("gpt2", 4, "cp=4,cp_by=ring,recompute=full", "fp32"), ("llama", 4, "tp=2,cp=2,cp_by=ring", "bf16"),

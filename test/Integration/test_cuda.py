@@ -143,13 +143,16 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
 
 
 @pytest.fixture
-def biases_by_cudnn(monkeypatch):
-    """Without, no bias is given to cuDNN, as a true one gave wrong gradients (docs/GpuResults.md)."""
+def masks_by_cudnn(monkeypatch):
+    """Without, cuDNN is given neither biases nor windows. A true one gave wrong gradients of biases (docs/GpuResults.md), and none has
+    run a window."""
     monkeypatch.setenv("DTC_CUDNN_BIAS", "1")
+    monkeypatch.setenv("DTC_CUDNN_WINDOW", "1")
 
 
-def test_biases_are_not_given_to_cudnn():
-    program = check_call("dtc", "compile", MODELS / "gpt2_mask.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
+@pytest.mark.parametrize("model", ["gpt2_mask", "mistral"])
+def test_masks_are_not_given_to_cudnn(model):
+    program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
                          "--precision", "bf16", "--devices", 1, "--emit", "schedule").out
     assert "dtc.attention" not in program
 
@@ -162,10 +165,12 @@ def test_biases_are_not_given_to_cudnn():
     ("gpt2", "bf16", 2, "cp=2,cp_by=keys", 0),  # a rank's queries begin where it alone knows
     ("gpt2", "bf16", 2, "cp=2,cp_by=ring", 12),  # each in two steps, the second of two pairs of chunks
     ("gpt2_mask", "bf16", 1, "dp=1", 4),  # a bias
+    ("mistral", "bf16", 1, "dp=1", 4),  # windows
+    ("mistral", "bf16", 2, "cp=2,cp_by=heads", 4),
     ("bert", "bf16", 2, "tp=2", 4),
     ("bert", "bf16", 2, "pp=2", 1),  # the second stage, and backward passes, are given the bias
 ])
-def test_attention_as_one_call(biases_by_cudnn, model, precision, devices, plan, calls):
+def test_attention_as_one_call(masks_by_cudnn, model, precision, devices, plan, calls):
     program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
                          "--precision", precision, "--devices", devices, "--plan", plan, "--emit", "schedule").out
     assert len(re.findall(r"= dtc\.attention(?:(?:_part)?_grad)? ", program)) == calls
@@ -182,8 +187,8 @@ def test_attention_under_plans_is_that_of_pytorch(trainer, devices, plan):
 
 
 @pytest.mark.parametrize("model,devices,plan", [
-    ("gpt2_mask", 1, "dp=1"), ("bert", 2, "tp=2"), ("bert", 2, "dp=2,recompute=full")])
-def test_attention_with_masks_is_that_of_pytorch(biases_by_cudnn, trainer, model, devices, plan):
+    ("gpt2_mask", 1, "dp=1"), ("bert", 2, "tp=2"), ("bert", 2, "dp=2,recompute=full"), ("mistral", 1, "dp=1"), ("mistral", 2, "tp=2")])
+def test_attention_with_masks_is_that_of_pytorch(masks_by_cudnn, trainer, model, devices, plan):
     """PyTorch's run is in fp32: what bf16 rounds is allowed, no mask is lost."""
     expected = reference(model, "adamw")
     run = trainer.train(model, model, *CUDA, *expected["flags"], "--precision", "bf16", devices=devices, plan=plan)
@@ -191,7 +196,7 @@ def test_attention_with_masks_is_that_of_pytorch(biases_by_cudnn, trainer, model
 
 
 @pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (2, "pp=2,dp=1,schedule=1f1b,micro_batch=8")])
-def test_a_sample_whose_keys_are_all_hidden(biases_by_cudnn, tmp_path, devices, plan):
+def test_a_sample_whose_keys_are_all_hidden(masks_by_cudnn, tmp_path, devices, plan):
     """Each key of it has its share, as on processors, where finite differences are met (Gradients/attention.mlir)."""
     samples = {name: array[:8].copy() for name, array in load_file(MODELS / "bert.data.safetensors").items()}
     samples["attention_mask"][3] = 0
@@ -206,12 +211,15 @@ def test_a_sample_whose_keys_are_all_hidden(biases_by_cudnn, tmp_path, devices, 
     assert norms[1] == pytest.approx(norms[0], rel=1e-2)
 
 
-def test_a_long_sequence_keeps_no_scores(tmp_path):
-    """Those of one layer take 512 MiB."""
+@pytest.mark.parametrize("window", [0, 256])
+def test_a_long_sequence_keeps_no_scores(masks_by_cudnn, tmp_path, window):
+    """Those of one layer take 512 MiB. `dtc plan` doesn't count them either."""
     path = tmp_path / "model.onnx"
-    llama_graph.write(path, llama_graph.Llama(2, 256, 4, 2, 512, 512, 2048))
+    llama_graph.write(path, llama_graph.Llama(2, 256, 4, 2, 512, 512, 2048, window))
     flags = [path, *CUDA, "--devices", 1, "--plan", "recompute=none", "--loss", "cross_entropy", "--global-batch", 8, "--precision"]
     assert arena_bytes(*flags, "bf16") < 512 << 20 < arena_bytes(*flags, "fp32")
+    predicted = json.loads(check_call("dtc", "plan", *flags, "bf16", "--json").out)["predicted"]["memory"]
+    assert sum(predicted.values()) - predicted["reserved"] < 512 << 20
 
 
 @pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (2, "dp=2")])

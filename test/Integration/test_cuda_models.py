@@ -13,7 +13,7 @@ from conftest import MODELS, bare_environment, check_call, compare_steps, refere
 from test_cuda import CUDA, PTXAS, emulator, members  # noqa: F401 (a fixture that applies by itself)
 from test_pipelines import PIPELINES
 
-LANGUAGE = ["gpt2", "gpt2_mask", "llama", "qwen2", "gpt_neox", "bert", "bert_classifier", "t5", "bart", "mixtral", "moe"]
+LANGUAGE = ["gpt2", "gpt2_mask", "llama", "qwen2", "gpt_neox", "bert", "bert_classifier", "t5", "bart", "mistral", "mixtral", "moe"]
 VISION = ["resnet_tiny", "vit", "mobilenet", "convnext"]
 PLANS = [(1, "dp=1"), (2, "dp=2"), (2, "tp=2,sp=on"), (2, "tp=2,sp=off"), (4, "dp=2,tp=2"), (8, "dp=8"), (8, "dp=4,tp=2")]
 IMAGE_PLANS = [(1, "dp=1"), (2, "dp=2"), (4, "dp=2,tp=2"), (8, "dp=8")]
@@ -30,7 +30,7 @@ ALWAYS = {
     ("moe", 4, "ep=4"), ("mixtral", 4, "cp=2,ep=2"), ("moe", 4, "dp=2,ep=2"), ("moe", 4, "ep=2,tp=2"), ("moe", 8, "dp=2,ep=4"),
     ("resnet_tiny", 4, "dp=2,tp=2"), ("vit", 1, "dp=1"), ("mobilenet", 2, "dp=2"), ("convnext", 2, "dp=2"),
     ("gpt2", *PIPELINES[2]), ("llama", *PIPELINES[4]),
-    ("mlp", "bf16", 1), ("gpt2", "bf16", 2), ("llama", "bf16", 4),
+    ("mlp", "bf16", 1), ("gpt2", "bf16", 2), ("llama", "bf16", 4), ("mistral", "bf16", 1), ("mistral", "bf16", 4), ("mistral", 2, "dp=2"),
     ("mlp", "fp32"), ("gpt2", "fp32"), ("llama", "bf16"), ("moe", "bf16"),
 }
 
@@ -58,7 +58,7 @@ BF16_PLANS = {1: "dp=1", 2: "dp=2", 4: "dp=2,tp=2", 8: "dp=4,tp=2"}
 
 
 @pytest.mark.parametrize("model,recipe,devices", cases(
-    *((model, "bf16", devices) for model in ("mlp", "gpt2", "llama") for devices in BF16_PLANS)))
+    *((model, "bf16", devices) for model in ("mlp", "gpt2", "llama", "mistral") for devices in BF16_PLANS)))
 def test_bf16_trains_as_pytorch(trainer, model, recipe, devices):
     """The bounds of test_training.py. GPUs need no AVX-512."""
     expected = reference(model, recipe)

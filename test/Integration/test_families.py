@@ -12,7 +12,7 @@ from conftest import MODELS, call, check_call, compare_steps, reference
 
 BOUND = 2e-5
 FAMILIES = ["bert", "bert_odd", "bert_classifier", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext",
-            "mixtral", "moe"]
+            "mistral", "mixtral", "moe"]
 PLANS = [(1, "dp=1"), (4, "dp=2,tp=2")]
 
 

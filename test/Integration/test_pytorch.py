@@ -13,7 +13,7 @@ from conftest import MODELS, call, check_call, compare_steps, reference
 TRAINED = {
     "mlp": "adamw", "gpt2": "adamw", "gpt2_mask": "adamw", "llama": "adamw", "resnet_tiny": "adamw", "bert": "adamw",
     "vit": "adamw", "t5": "sgd", "bart": "adamw", "qwen2": "adamw", "gpt_neox": "adamw", "mobilenet": "adamw",
-    "convnext": "adamw", "mixtral": "adamw", "moe": "adamw", "messages": "adamw", "parts": "adamw", "windows": "adamw",
+    "convnext": "adamw", "mistral": "adamw", "mixtral": "adamw", "moe": "adamw", "messages": "adamw", "parts": "adamw", "windows": "adamw",
     "upsampling": "adamw", "recurrent": "adamw", "points": "adamw", "distances": "adamw",
 }
 # The ONNX exporter writes means of scattered elements as plain writes. The others of these have no .onnx either.

@@ -19,7 +19,7 @@ def verified(text: str) -> tuple[int, int, float]:
 
 
 @pytest.mark.parametrize("model", [
-    "bart", "bert", "convnext", "gpt2", "gpt2_mask", "gpt_neox", "llama", "mixtral", "mobilenet",
+    "bart", "bert", "convnext", "gpt2", "gpt2_mask", "gpt_neox", "llama", "mistral", "mixtral", "mobilenet",
     "moe", "qwen2", "resnet_tiny", "t5", "vit"])
 @pytest.mark.parametrize("plan", ["dp=2,tp=2,micro_batch=2", "tp=4", "dp=4"])
 def test_ranks_compute_what_one_computes(model, plan, tmp_path):

@@ -89,6 +89,14 @@ def gpt_neox() -> nn.Module:
     return Logits(transformers.GPTNeoXForCausalLM(config), "input_ids", use_cache=False)
 
 
+def mistral() -> nn.Module:
+    """Mistral: like Llama, each query sees the last 8 keys; 2 key-value heads, untied."""
+    config = transformers.MistralConfig(
+        num_key_value_heads=2, sliding_window=8, tie_word_embeddings=False, **_SIZES, **_DECODER
+    )
+    return Logits(transformers.MistralForCausalLM(config), "input_ids", use_cache=False)
+
+
 def mixtral() -> nn.Module:
     """Mixtral, one layer: 4 experts, 2 a token, whose weights are looked up for each token; untied."""
     sizes = _SIZES | {"num_hidden_layers": 1, "num_key_value_heads": 2, "num_local_experts": 4}

@@ -92,8 +92,8 @@ _SCALE = {"loss-scale": 2**21, "loss-scale-growth-interval": 3}
 
 _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
-_FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mixtral", "moe",
-             "messages", "parts", "windows", "upsampling", "recurrent", "points", "distances")
+_FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mistral",
+             "mixtral", "moe", "messages", "parts", "windows", "upsampling", "recurrent", "points", "distances")
 # Of these, SGD at this rate diverges.
 _STEADY = tuple(model for model in _FAMILIES if model not in ("upsampling", "points", "distances"))
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
@@ -109,7 +109,7 @@ RECIPES = (
     Recipe("clip", _ADAMW | {"clip-grad-norm": 0.25}, _GRID),
     Recipe("sgd_clip", _SGD | {"weight-decay": 0.0, "clip-grad-norm": 0.25}, _GRID),
     Recipe("weighted", _SGD | {"weight-decay": 0.0, "label-smoothing": 0.1, "class-weights": _CLASS_WEIGHTS}, ("gpt2",)),
-    Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mlp", "resnet_tiny")),
+    Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mistral", "mlp", "resnet_tiny")),
     Recipe("bf16-true", _ADAMW | {"precision": "bf16-true", "clip-grad-norm": 0.25}, ("gpt2", "llama", "mlp")),
     # Some of the first steps overflow, and the scale grows after others.
     Recipe("fp16", _ADAMW | {"precision": "fp16", "clip-grad-norm": 0.25} | _SCALE, ("gpt2", "mlp")),

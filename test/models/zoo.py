@@ -224,6 +224,7 @@ MODELS = {
         Model("gpt_neox", families.gpt_neox, _IDS, 32),
         Model("mobilenet", families.mobilenet, _IMAGE, 28, Task.CLASS, SMALL_IMAGE, salt="1:"),
         Model("convnext", families.convnext, _IMAGE, 28, Task.CLASS, SMALL_IMAGE),
+        Model("mistral", families.mistral, _IDS, 32),
         Model("mixtral", families.mixtral, _IDS, 32),
         Model("moe", moe.MixtureOfExperts, _IDS, 32),
         Model("messages", messages.Messages, ("x",), 28, Task.CLASS, (FEATURES,)),
@@ -280,6 +281,7 @@ EXPORTS = (
     Export("gpt_neox", "gpt_neox"),
     Export("mobilenet", "mobilenet"),
     Export("convnext", "convnext"),
+    Export("mistral", "mistral"),
     Export("mixtral", "mixtral"),
     Export("moe", "moe"),
 )
@@ -315,6 +317,7 @@ PROGRAMS = (
     Program("gpt_neox", "gpt_neox"),
     Program("mobilenet", "mobilenet"),
     Program("convnext", "convnext"),
+    Program("mistral", "mistral"),
     Program("mixtral", "mixtral"),
     Program("moe", "moe"),
     Program("messages", "messages"),

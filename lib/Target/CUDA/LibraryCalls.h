@@ -9,7 +9,8 @@ namespace dtc::cuda {
 inline constexpr size_t kMostProductDims = 3;
 
 /// Whether cuDNN computes this attention, forward and backward, on all architectures. It does in
-/// half precision, with heads of a multiple of 8 and at most 128. Biases need DTC_CUDNN_BIAS=1.
+/// half precision, with heads of a multiple of 8 and at most 128. Biases need DTC_CUDNN_BIAS=1,
+/// windows DTC_CUDNN_WINDOW=1.
 bool takesAttention(mlir::Operation *op);
 
 /// Refuses products and convolutions that the libraries haven't, naming the first op of each.
