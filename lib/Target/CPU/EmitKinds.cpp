@@ -134,9 +134,11 @@ Index LoopEmitter::columnSource(graph::ReduceOp op, const ColumnBlock &block, Af
     for (auto [dim, expr] : llvm::zip(dims, index))
       source[dim] = expr;
   };
-  place(block.shape.outerDims, block.outer);
-  place(block.shape.reducedDims, row);
-  place(block.shape.columnDims, math.add(math.multiply(block.firstHalf, block.inner), column));
+  // The kernel's reductions have as many rows and columns, perhaps in other dimensions.
+  const ColumnShape own = columnShape(op);
+  place(own.outerDims, block.outer);
+  place(own.reducedDims, row);
+  place(own.columnDims, math.add(math.multiply(block.firstHalf, block.inner), column));
   return source;
 }
 

@@ -92,11 +92,9 @@ private:
   /// of all columns.
   Values columnSums(const ColumnShape &shape, mlir::AffineExpr unit, mlir::Value slice);
   /// Adds up what rows have, all of which is read first.
-  Values addColumnRows(const ColumnShape &shape, mlir::AffineExpr unit,
-                       llvm::ArrayRef<mlir::AffineExpr> rows, mlir::Value valid,
-                       mlir::ValueRange sums);
-  mlir::Value columnTerm(graph::ReduceOp op, const ColumnShape &shape, mlir::AffineExpr number,
-                         mlir::AffineExpr row);
+  Values addColumnRows(mlir::AffineExpr unit, llvm::ArrayRef<mlir::AffineExpr> rows,
+                       mlir::Value valid, mlir::ValueRange sums);
+  mlir::Value columnTerm(graph::ReduceOp op, mlir::AffineExpr number, mlir::AffineExpr row);
   void keepSums(llvm::ArrayRef<mlir::Value> arrays, mlir::ValueRange sums, mlir::Value slice);
   mlir::Value addUpSlices(graph::ReduceOp op, mlir::Value array, int64_t column);
   // Scatter kernels (ThreadScatter.cpp).

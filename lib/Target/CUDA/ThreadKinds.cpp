@@ -58,8 +58,9 @@ void ThreadEmitter::emitItems() {
 
 // Columns.
 
-Value ThreadEmitter::columnTerm(ReduceOp op, const ColumnShape &shape, AffineExpr number,
-                                AffineExpr row) {
+Value ThreadEmitter::columnTerm(ReduceOp op, AffineExpr number, AffineExpr row) {
+  // The kernel's reductions have as many rows and columns, perhaps in other dimensions.
+  const ColumnShape shape = columnShape(op);
   ArrayRef<int64_t> sizes = shapeOf(op.getInput());
   Index source(sizes.size());
   auto place = [&](ArrayRef<int64_t> dims, AffineExpr linear) {
@@ -75,15 +76,14 @@ Value ThreadEmitter::columnTerm(ReduceOp op, const ColumnShape &shape, AffineExp
 
 static Type accumulatorType(ReduceOp op) { return computeType(getElementTypeOrSelf(op.getType())); }
 
-ThreadEmitter::Values ThreadEmitter::addColumnRows(const ColumnShape &shape, AffineExpr unit,
-                                                   ArrayRef<AffineExpr> rows, Value valid,
-                                                   ValueRange sums) {
+ThreadEmitter::Values ThreadEmitter::addColumnRows(AffineExpr unit, ArrayRef<AffineExpr> rows,
+                                                   Value valid, ValueRange sums) {
   Values terms;
   for (ReduceOp op : columnReductions)
     for (AffineExpr row : rows)
       for (int64_t i = 0; i < plan.unit; ++i) {
         AffineExpr number = math.add(math.multiply(unit, plan.unit), i);
-        Value term = columnTerm(op, shape, number, row);
+        Value term = columnTerm(op, number, row);
         terms.push_back(valid ? evaluator.select(valid, term,
                                                  evaluator.identityOf(op.getKind(), term.getType()))
                               : term);
@@ -114,7 +114,7 @@ ThreadEmitter::Values ThreadEmitter::columnSums(const ColumnShape &shape, Affine
         AffineExpr turn = math.add(math.multiply(step, atOnce), first + i);
         rows.push_back(math.add(math.multiply(turn, warps), own));
       }
-      return addColumnRows(shape, unit, rows, {}, before);
+      return addColumnRows(unit, rows, {}, before);
     });
   };
   const int64_t atOnce = std::min(kRowsAtOnce, kColumnElementsAtOnce / plan.unit);
@@ -129,7 +129,7 @@ ThreadEmitter::Values ThreadEmitter::columnSums(const ColumnShape &shape, Affine
   evaluator.position();
   last = arith::MinSIOp::create(builder, loc, last, most);
   AffineExpr row = evaluator.variableFor(last, {0, shape.reduced});
-  return addColumnRows(shape, unit, {row}, valid, sums);
+  return addColumnRows(unit, {row}, valid, sums);
 }
 
 /// An array has the columns of each slice, one after the other.

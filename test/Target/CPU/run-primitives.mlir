@@ -68,6 +68,16 @@ func.func @window_and_gradient_accumulation(%x: tensor<4x3x17xf32>, %old: tensor
   return %1 : tensor<17xf32>
 }
 
+// In one kernel, though rows and columns lie in other dimensions.
+func.func @columns_of_two_shapes(%x: tensor<5x7x3x17xf32>) -> (tensor<3x17xf32>, tensor<1x51xf32>, tensor<51x1x1xf32>) {
+  %0 = dtc.reduce sum %x [0, 1] : tensor<5x7x3x17xf32> -> tensor<3x17xf32>
+  %1 = dtc.reshape %x : tensor<5x7x3x17xf32> -> tensor<1x35x51xf32>
+  %2 = dtc.reduce sum %1 [1] : tensor<1x35x51xf32> -> tensor<1x51xf32>
+  %3 = dtc.reshape %x : tensor<5x7x3x17xf32> -> tensor<35x51x1x1xf32>
+  %4 = dtc.reduce max %3 [0] : tensor<35x51x1x1xf32> -> tensor<51x1x1xf32>
+  return %0, %2, %4 : tensor<3x17xf32>, tensor<1x51xf32>, tensor<51x1x1xf32>
+}
+
 func.func @columns_onto(%x: tensor<40x3x17xf32>, %old: tensor<17xf32>) -> tensor<17xf32> {
   %0 = dtc.reduce sum %x [0, 1] : tensor<40x3x17xf32> -> tensor<17xf32>
   %1 = dtc.sum %0, %old : tensor<17xf32>
