@@ -21,7 +21,7 @@ import tempfile
 from conftest import MODELS, check_call
 
 VISION = ["resnet_tiny", "resnet18", "vit", "mobilenet", "convnext"]
-LANGUAGE = ["gpt2", "llama", "qwen2", "gpt_neox", "bert", "bart", "mixtral", "moe"]
+LANGUAGE = ["gpt2", "llama", "qwen2", "gpt_neox", "bert", "bart", "mistral", "mixtral", "moe"]
 H200 = {
     "deviceId": 0, "deviceVer": 900, "driverVer": 13000, "maxGridSize": [2147483647, 65535, 65535],
     "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32,

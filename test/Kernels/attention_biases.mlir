@@ -1,6 +1,6 @@
 // A bias that is certain to be finite is given to a GPU's library without what repeats, and not too
 // low, where that is asked for; attention with any other becomes products and kernels, as on processors.
-// RUN: env DTC_CUDNN_BIAS=1 dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s
+// RUN: env DTC_CUDNN_BIAS=1 DTC_CUDNN_WINDOW=1 dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s
 // RUN: dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
 // RUN: dtc-opt %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
 
