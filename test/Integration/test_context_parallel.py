@@ -138,6 +138,13 @@ def test_one_call_of_attention_exchanges_nothing_again(tmp_path, model, devices)
     assert sent["all_to_all"] == priced["all_to_all"] == kept["all_to_all"]
 
 
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_decomposed_attention_exchanges_again_as_priced(tmp_path, model):
+    """No library takes fp32, so that scores are kept inside, or computed again from heads that are exchanged once more."""
+    sent, priced = sent_and_priced(tmp_path, model, 2, "cp=2,dp=1,cp_by=heads,recompute=selective", "--target", "cuda")
+    assert sent["all_to_all"] == priced["all_to_all"] > 16
+
+
 WHOLE = re.compile(r"tensor<([0-9x]+)xf32>")
 
 
