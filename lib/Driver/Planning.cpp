@@ -1,7 +1,7 @@
 // The phase plan: searches, cuts the batch into microbatches, and writes the plan into the IR.
 #include "Phases.h"
+#include "WholeAttention.h"
 
-#include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Lower/PartialFunction.h"
@@ -460,30 +460,6 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
   if (request.options.explain)
     explanation = plan::explain(problem, request.cluster, firstOptions(planner, candidate), search);
   return planned(std::move(candidate), std::move(explanation));
-}
-
-/// Whether a library computes attention on a rank's part as it is. It has no causal mask of queries
-/// that begin somewhere, and parts of a head are another size.
-static bool isComputedWhole(graph::AttentionOp op, const target::Target &target) {
-  auto choice = op->getAttrOfType<dist::OpShardingAttr>(dist::DistDialect::kOp);
-  const sharding::TensorFactors queries =
-      cast<ShardingRuleOpInterface>(op.getOperation()).getShardingRule().operands[0];
-  auto isSplit = [&](size_t dim) {
-    return choice && llvm::any_of(queries[dim], [&](sharding::FactorId factor) {
-             return !choice.getFactors()[factor].getNames().empty();
-           });
-  };
-  return target.staysWhole(op) && !isSplit(3) && !(op.getCausal() && isSplit(1));
-}
-
-/// Selective recomputation is of what attention keeps inside. One that a library computes whole
-/// keeps nothing, and its operands would be exchanged once more in vain.
-static void keepWholeAttention(ModuleOp module, const target::Target &target) {
-  module.walk([&](graph::AttentionOp op) {
-    auto asked = op->getAttrOfType<dist::RecomputeAttr>(dist::DistDialect::kRecompute);
-    if (asked && asked.getKind() == dist::Recompute::Selective && isComputedWhole(op, target))
-      op->removeAttr(dist::DistDialect::kRecompute);
-  });
 }
 
 Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
