@@ -224,35 +224,54 @@ bool Clustering::mergeVertically(int producer) {
   return false;
 }
 
-/// Column sums over the same rows, or arithmetic on equally many elements, that read a large
-/// tensor in common.
+/// Whether all reductions of columns in both clusters add up as many rows of as many columns.
+bool Clustering::haveSameColumns(int first, int second) const {
+  std::optional<ColumnShape> shape;
+  for (Operation *op : llvm::concat<Operation *const>(clusters[first].ops, clusters[second].ops)) {
+    auto reduce = dyn_cast<graph::ReduceOp>(op);
+    if (!reduce)
+      continue;
+    ColumnShape own = columnShape(reduce);
+    if (shape && (own.outer != shape->outer || own.reduced != shape->reduced ||
+                  own.columns != shape->columns))
+      return false;
+    shape = own;
+  }
+  return true;
+}
+
+/// Whether the outputs of both have as many elements, in kernels of rows one a row. Where rows gave
+/// whole tensors, one of them would wait in memory for its readers.
+bool Clustering::haveSameExtent(int first, int second) const {
+  SmallVector<Value> outputs = outputsOf(first), others = outputsOf(second);
+  int64_t rows = clusters[first].rows, elements = rows ? rows : elementsOf(outputs.front());
+  return llvm::all_of(llvm::concat<Value>(outputs, others),
+                      [&](Value output) { return elementsOf(output) == elements; });
+}
+
+/// The elements of the largest tensor that a cluster reduces or, where it has no reduction, gives.
+int64_t Clustering::largestReduced(int number) const {
+  int64_t largest = 0;
+  for (Operation *op : clusters[number].ops)
+    if (auto reduce = dyn_cast<graph::ReduceOp>(op))
+      largest = std::max(largest, elementsOf(reduce.getInput()));
+  return largest ? largest : elementsOf(outputsOf(number).front());
+}
+
+/// Reductions of the same rows or of the same columns, or arithmetic on equally many elements, that
+/// read a large tensor in common.
 bool Clustering::areSiblings(int first, int second) {
   const Cluster &a = clusters[first], &b = clusters[second];
-  if (a.merged || b.merged || a.rows || b.rows || a.special || b.special || a.window ||
-      b.window || a.columns != b.columns || a.ops.size() + b.ops.size() > limits.ops)
+  if (a.merged || b.merged || a.special || b.special || a.rows != b.rows ||
+      a.columns != b.columns || a.window != b.window || (a.sumOfScalars && b.sumOfScalars) ||
+      a.ops.size() + b.ops.size() > limits.ops)
     return false;
   const ValueSet &readA = inputs[first].values, &readB = inputs[second].values;
   if (llvm::none_of(readA, [&](Value value) { return readB.contains(value); }))
     return false;
-  SmallVector<Value> outputsA = outputsOf(first), outputsB = outputsOf(second);
-  int64_t elements = elementsOf(outputsA.front()), large = elements;
-  std::optional<ColumnShape> shape;
-  for (Value output : llvm::concat<Value>(outputsA, outputsB))
-    if (elementsOf(output) != elements)
-      return false;
-  for (int number : {first, second}) {
-    for (Operation *op : clusters[number].ops) {
-      auto reduce = dyn_cast<graph::ReduceOp>(op);
-      if (!reduce || !a.columns)
-        continue;
-      ColumnShape own = columnShape(reduce);
-      if (shape && (own.outer != shape->outer || own.reduced != shape->reduced ||
-                    own.columns != shape->columns))
-        return false;
-      shape = own;
-      large = elementsOf(reduce.getInput());
-    }
-  }
+  if (!haveSameExtent(first, second) || (a.columns && !haveSameColumns(first, second)))
+    return false;
+  int64_t large = std::max(largestReduced(first), largestReduced(second));
   bool common = llvm::any_of(readA, [&](Value value) {
     return elementsOf(value) >= large && readB.contains(value);
   });

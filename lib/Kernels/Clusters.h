@@ -100,7 +100,10 @@ private:
   bool mergeVertically(int producer);
   void mergeSiblings();
   bool canMerge(int producer, int consumer);
-  bool areSiblings(int a, int b);
+  bool areSiblings(int first, int second);
+  bool haveSameColumns(int first, int second) const;
+  bool haveSameExtent(int first, int second) const;
+  int64_t largestReduced(int cluster) const;
   void merge(int from, int into);
   /// The clusters that read a value, through free ops, ascending.
   llvm::SmallVector<int> readersOf(mlir::Value value) const;

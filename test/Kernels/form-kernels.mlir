@@ -99,6 +99,39 @@ func.func @scale_and_bias(%x: tensor<32x48xf32>, %m: tensor<32xf32>, %r: tensor<
 
 // -----
 
+// Reductions of the same rows read them once. So a gradient gives its squares and its faults.
+// CHECK: exec.kernel @rows_0 extent 96
+// CHECK-NOT: exec.kernel
+// CHECK-LABEL: func @rows_in_common
+// CHECK-NEXT: exec.launch @rows_0(%{{.*}}) extent 96
+// CHECK-NEXT: return
+func.func @rows_in_common(%g: tensor<96x128xf32>) -> (tensor<96xf32>, tensor<96xf32>) {
+  %s = arith.mulf %g, %g : tensor<96x128xf32>
+  %0 = dtc.reduce sum %s [1] : tensor<96x128xf32> -> tensor<96xf32>
+  %a = math.absf %g : tensor<96x128xf32>
+  %1 = dtc.reduce max %a [1] : tensor<96x128xf32> -> tensor<96xf32>
+  return %0, %1 : tensor<96xf32>, tensor<96xf32>
+}
+
+// -----
+
+// Where a kernel of rows gives whole tensors, its sibling stays apart, and frees its own earlier.
+// CHECK-DAG: exec.kernel @rows_0
+// CHECK-DAG: exec.kernel @rows_1
+// CHECK-LABEL: func @tensors_of_rows
+// CHECK-COUNT-2: exec.launch
+// CHECK-NEXT: return
+func.func @tensors_of_rows(%g: tensor<96x128xf32>) -> (tensor<96xf32>, tensor<96x128xf32>) {
+  %s = arith.mulf %g, %g : tensor<96x128xf32>
+  %0 = dtc.reduce sum %s [1] : tensor<96x128xf32> -> tensor<96xf32>
+  %m = dtc.reduce max %g [1] : tensor<96x128xf32> -> tensor<96xf32>
+  %b = dtc.broadcast %m [0] : tensor<96xf32> -> tensor<96x128xf32>
+  %1 = arith.subf %g, %b : tensor<96x128xf32>
+  return %0, %1 : tensor<96xf32>, tensor<96x128xf32>
+}
+
+// -----
+
 // A reshape of what is stored stays a view; nothing runs.
 // CHECK-NOT: exec.kernel
 // CHECK-LABEL: func @view
