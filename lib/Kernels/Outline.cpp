@@ -105,8 +105,9 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   }
   if (flat)
     flatten(kernel);
-  bool anyExtent = flat && target.kernelLimits().anyExtent;
   int64_t extent = IndexMath::numElements(shapeOf(kernel.getYield().getValues()[0]));
+  // Code for one element reads the first one, whatever the extent of a launch.
+  bool anyExtent = flat && extent > 1 && target.kernelLimits().anyExtent;
   auto [entry, fresh] = known.try_emplace(structure(kernel, anyExtent));
   if (!fresh) {
     kernel.erase();

@@ -44,6 +44,18 @@ func.func @f(%x: tensor<8xf32>) {
 
 // -----
 
+exec.kernel @k extent 1 scratch 0 flat {
+^bb0(%a: tensor<1xf32>):
+  exec.yield %a : tensor<1xf32>
+}
+func.func @f(%x: tensor<8xf32>) {
+  // expected-error @+1 {{kernel k has extent 1, the launch: 8}}
+  %0 = exec.launch @k(%x) extent 8 in_place [-1] : (tensor<8xf32>) -> tensor<8xf32>
+  return
+}
+
+// -----
+
 exec.kernel @k extent 4 scratch 0 {
 ^bb0(%a: tensor<4xf32>):
   exec.yield %a : tensor<4xf32>

@@ -4,8 +4,9 @@ import re
 
 import numpy
 import pytest
+from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, call, check_call, compare_steps, reference
+from conftest import MODELS, call, check_call, compare_steps, encode_model, reference
 from test_memory import check_prediction
 from test_training import compare_weights
 
@@ -152,6 +153,33 @@ def test_ranks_compute_what_one_computes(tmp_path, model, plan):
                          "--devices", 4, "--global-batch", 8, "--plan", plan, "--clip-grad-norm", 1,
                          "--verify", "--emit", "partition", "-o", tmp_path / "o.mlir")
     assert "verified " in outcome.err
+
+
+@pytest.mark.parametrize("devices,plan", [(2, "dp=2,zero=2,micro_batch=1"), (2, "dp=2,zero=3,micro_batch=2"), (1, "micro_batch=2")])
+def test_a_part_may_be_one_element(tmp_path, devices, plan):
+    """A rank's part of two classes' biases: what adds up its gradient isn't what adds up those of longer parts."""
+    draw = numpy.random.default_rng(0)
+    w, b = draw.normal(size=(3, 2)).astype("f4"), numpy.array([0.5, -0.25], "f4")
+    x, target = draw.normal(size=(8, 3)).astype("f4"), draw.integers(0, 2, 8)
+    dims = "dim {{ dim_value: 8 }} dim {{ dim_value: {} }}"
+    named = 'name: "{}" type {{ tensor_type {{ elem_type: 1 shape {{ {} }} }} }}'
+    values = [" ".join(f"float_data: {value}" for value in array.flatten()) for array in (b, w)]
+    model = encode_model(f"""ir_version: 10 opset_import {{ version: 20 }} graph {{ name: "classifier"
+        input {{ {named.format("x", dims.format(3))} }} output {{ {named.format("y", dims.format(2))} }}
+        initializer {{ name: "b" data_type: 1 dims: 2 {values[0]} }} initializer {{ name: "w" data_type: 1 dims: 3 dims: 2 {values[1]} }}
+        node {{ op_type: "MatMul" input: "x" input: "w" output: "h" }}
+        node {{ op_type: "Add" input: "h" input: "b" output: "y" }} }}""", tmp_path / "m.onnx")
+    save_file({"x": x, "target": target}, tmp_path / "data.safetensors")
+    check_call("dtc", "compile", model, "--devices", devices, "--plan", plan, "--loss", "cross_entropy", "--global-batch", 8,
+               "--optimizer", "sgd", "--lr", 0.5, "-o", tmp_path / "m.dtc")
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle", "--steps", 3,
+               "--save-weights", tmp_path / "w.safetensors")
+    for _ in range(3):
+        p = numpy.exp(x @ w + b)
+        g = (p / p.sum(1, keepdims=True) - numpy.eye(2)[target]) / 8
+        w, b = w - 0.5 * x.T @ g, b - 0.5 * g.sum(0)
+    saved = load_file(tmp_path / "w.safetensors")
+    assert numpy.allclose(saved["w"], w, atol=1e-6) and numpy.allclose(saved["b"], b, atol=1e-6)
 
 
 def test_weights_go_in_and_out_through_parts(tmp_path):

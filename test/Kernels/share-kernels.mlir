@@ -69,3 +69,16 @@ func.func @update(%w: tensor<8x4xf32> {dtc.role = #dtc.role<parameter, "w">},
   %0 = arith.addf %w, %g : tensor<8x4xf32>
   return %0 : tensor<8x4xf32>
 }
+
+// One of a single element reads the first element alone, so that others don't share it.
+// CHECK-LABEL: func.func @one_and_many(
+// CHECK: exec.launch @pointwise_7(%{{.*}}) extent 1 {{.*}}tensor<1xf32>
+// CHECK: exec.launch @pointwise_8(%{{.*}}) extent 12 {{.*}}tensor<3x4xf32>
+// CHECK: exec.launch @pointwise_8(%{{.*}}) extent 10 {{.*}}tensor<10xf32>
+func.func @one_and_many(%a: tensor<1xf32>, %b: tensor<3x4xf32>, %c: tensor<10xf32>)
+    -> (tensor<1xf32>, tensor<3x4xf32>, tensor<10xf32>) {
+  %0 = math.exp %a : tensor<1xf32>
+  %1 = math.exp %b : tensor<3x4xf32>
+  %2 = math.exp %c : tensor<10xf32>
+  return %0, %1, %2 : tensor<1xf32>, tensor<3x4xf32>, tensor<10xf32>
+}

@@ -96,7 +96,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &tables) {
   auto kernel = tables.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
   if (!kernel)
     return emitOpError("kernel is not declared: ") << getKernelAttr();
-  bool anyExtent = kernel.getFlat() && !kernel.getGeometry();
+  // What is compiled for one element reads the first one alone.
+  bool anyExtent = kernel.getFlat() && !kernel.getGeometry() && kernel.getExtent() != 1;
   if (anyExtent ? getExtentAttr().getInt() < 0 : getExtent() != kernel.getExtent())
     return emitOpError("kernel ") << getKernel() << " has extent " << kernel.getExtent()
                                   << ", the launch: " << getExtent();

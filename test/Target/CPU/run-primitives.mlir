@@ -167,3 +167,12 @@ func.func @one(%x: tensor<1x1xf32>, %s: tensor<f64>) -> (tensor<1x1xf32>, tensor
   %1 = math.exp %s : tensor<f64>
   return %0, %1 : tensor<1x1xf32>, tensor<f64>
 }
+
+// The kernel of one element comes first.
+func.func @one_and_many(%a: tensor<1xf32>, %b: tensor<3x4xf32>, %c: tensor<1x1xf32>)
+    -> (tensor<1xf32>, tensor<3x4xf32>, tensor<1x1xf32>) {
+  %0 = dtc.sum %a, %a : tensor<1xf32>
+  %1 = dtc.sum %b, %b : tensor<3x4xf32>
+  %2 = dtc.sum %c, %c : tensor<1x1xf32>
+  return %0, %1, %2 : tensor<1xf32>, tensor<3x4xf32>, tensor<1x1xf32>
+}
