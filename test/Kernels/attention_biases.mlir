@@ -1,10 +1,11 @@
 // A bias that is certain to be finite is given to a GPU's library without what repeats, and not too
 // low, where that is asked for; attention with any other becomes products and kernels, as on processors.
 // RUN: env DTC_CUDNN_BIAS=1 DTC_CUDNN_WINDOW=1 dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s
-// RUN: dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
+// RUN: dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=UNTRUSTED
 // RUN: dtc-opt %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
 
 // CPU-NOT: dtc.attention
+// UNTRUSTED-NOT: dtc.attention
 
 // A mask of keys. The gradient takes the same bias. Where it hides all 16 keys of a query, that of the
 // result is divided by them.
@@ -93,4 +94,26 @@ func.func @unknown(%q: tensor<2x16x4x8xbf16>, %seen: tensor<2x16xi1>, %given: te
   %p, %lsp = dtc.attention %q, %q, %q bias %sum : tensor<2x4x16x16xf32> scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
   %r, %lsr = dtc.attention %q, %q, %q bias %halves : tensor<2x4x16x16xbf16> scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
   return %o, %p, %r : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>
+}
+
+// -----
+
+// cuDNN has no bias beside a causal mask whose queries begin within the keys, nor attention of one query to
+// one key.
+// UNTRUSTED-LABEL: func.func @shifted
+// UNTRUSTED: dtc.attention %arg0, %arg1, %arg1 scale 5.000000e-01 causal :
+// UNTRUSTED-NOT: dtc.attention
+// CHECK-LABEL: func.func @shifted
+// CHECK-NOT: dtc.attention
+// CHECK: dtc.attention %arg0, %arg1, %arg1 scale 5.000000e-01 causal :
+// CHECK-NOT: dtc.attention
+// CHECK: return
+func.func @shifted(%q: tensor<2x2x4x8xbf16>, %k: tensor<2x3x4x8xbf16>, %one: tensor<2x1x4x8xbf16>)
+    -> (tensor<2x2x4x8xbf16>, tensor<2x2x4x8xbf16>, tensor<2x1x4x8xbf16>) {
+  %near = arith.constant dense<[[0.0, -1.0e+4, 0.0], [-1.0e+4, 0.0, 0.0]]> : tensor<2x3xf32>
+  %bias = dtc.broadcast %near [2, 3] : tensor<2x3xf32> -> tensor<2x4x2x3xf32>
+  %o, %lse = dtc.attention %q, %k, %k bias %bias : tensor<2x4x2x3xf32> scale 0.5 causal : tensor<2x2x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16> -> tensor<2x2x4x8xbf16>, tensor<2x4x2xf32>
+  %p, %lsp = dtc.attention %q, %k, %k scale 0.5 causal : tensor<2x2x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16> -> tensor<2x2x4x8xbf16>, tensor<2x4x2xf32>
+  %r, %lsr = dtc.attention %one, %one, %one scale 0.5 : tensor<2x1x4x8xbf16>, tensor<2x1x4x8xbf16>, tensor<2x1x4x8xbf16> -> tensor<2x1x4x8xbf16>, tensor<2x4x1xf32>
+  return %o, %p, %r : tensor<2x2x4x8xbf16>, tensor<2x2x4x8xbf16>, tensor<2x1x4x8xbf16>
 }

@@ -287,6 +287,9 @@ Status AttentionGraph::make(uint64_t workspaceBytes) {
   for (const StridedTensor &tensor : call.tensors)
     if (!cudnnTypeOf(tensor.dtype))
       return refused("cuDNN has no attention of these element types");
+  if (call.causal && sizes.queries != sizes.keys && call.tensors.size() > numTensorsOf(call.kind))
+    return refused(
+        "cuDNN has no attention with a bias and a causal mask of fewer queries than keys");
   type = *cudnnTypeOf(call.tensors[kQuery].dtype);
   if (call.kind == fbs::AttentionKind::Forward)
     describeForward();

@@ -17,6 +17,8 @@ enum Id : int64_t {
   kScale,
   kFill,
   kWindow,
+  kKeys,
+  kQueries,
   kFirstVirtual
 };
 
@@ -26,6 +28,7 @@ struct Described {
        stats = {2, 4, 3, 1};
   cudnnDataType_t type = CUDNN_DATA_BFLOAT16, statsType = CUDNN_DATA_FLOAT;
   bool isMasked = true;
+  bool isShifted = false; ///< the mask's diagonal ends where queries and keys end
   bool hasWindow = false;
   bool skipsScale = false;   ///< scores go on as they are
   bool readsNothing = false; ///< the sum is over what no operation makes
@@ -58,8 +61,8 @@ protected:
   Descriptor between(const Dims &dims, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
     return tensor(nextId++, dims, type, true);
   }
-  static Descriptor number(int64_t id) {
-    return tensor(id, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, false, true);
+  static Descriptor number(int64_t id, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
+    return tensor(id, {1, 1, 1, 1}, type, false, true);
   }
 
   using Tensors = std::vector<std::pair<cudnnBackendAttributeName_t, Descriptor>>;
@@ -121,8 +124,16 @@ protected:
     return pointwise(CUDNN_POINTWISE_BINARY_SELECT, {scores, number(kFill), isSeen},
                      between(shape));
   }
-  Descriptor mask(Descriptor scores, const Dims &shape) {
+  Descriptor mask(Descriptor scores, const Dims &shape, bool isShifted) {
     Descriptor row = index(scores, shape, 2), column = index(scores, shape, 3);
+    auto shift = [&](cudnnPointwiseMode_t mode, Id by) {
+      row = pointwise(mode, {row, number(by, CUDNN_DATA_INT32)}, between(shape, CUDNN_DATA_INT32),
+                      CUDNN_DATA_INT32);
+    };
+    if (isShifted) {
+      shift(CUDNN_POINTWISE_ADD, kKeys);
+      shift(CUDNN_POINTWISE_SUB, kQueries);
+    }
     return where(CUDNN_POINTWISE_CMP_GE, row, column, scores, shape);
   }
   Descriptor windowMask(Descriptor scores, const Dims &shape) {
@@ -142,7 +153,7 @@ protected:
       s = pointwise(CUDNN_POINTWISE_ADD, {s, tensor(kBias, described.bias, described.biasType)},
                     between(scores));
     if (described.isMasked)
-      s = mask(s, scores);
+      s = mask(s, scores, described.isShifted);
     if (described.hasWindow)
       s = windowMask(s, scores);
     Descriptor most = reduce(CUDNN_REDUCE_TENSOR_MAX, s, between(rows));
@@ -179,6 +190,7 @@ private:
 
 TEST_F(CudnnAttentionTest, WithAndWithoutMask) {
   EXPECT_EQ(finish({}), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(finish({.isShifted = true}), CUDNN_STATUS_SUCCESS);
   EXPECT_EQ(finish({.isMasked = false}), CUDNN_STATUS_SUCCESS);
 }
 
@@ -200,6 +212,14 @@ TEST_F(CudnnAttentionTest, BiasesThatDontFit) {
   expectRefusal({.bias = {2, 4, 3, 1}}, CUDNN_STATUS_BAD_PARAM, "has a number for each key");
   expectRefusal({.bias = {2, 1, 1, 5}, .biasType = CUDNN_DATA_DOUBLE}, CUDNN_STATUS_NOT_SUPPORTED,
                 "is of fp32 or halves");
+}
+
+/// True cuDNN plans such, and writes wrong gradients.
+TEST_F(CudnnAttentionTest, BiasesBesideAShiftedDiagonal) {
+  for (bool hasWindow : {false, true})
+    expectRefusal({.isShifted = true, .hasWindow = hasWindow, .bias = {2, 1, 1, 5}},
+                  CUDNN_STATUS_NOT_SUPPORTED,
+                  "no engine for the graph: product mul add index index add sub ge select");
 }
 
 TEST_F(CudnnAttentionTest, OperandsThatDontFit) {
