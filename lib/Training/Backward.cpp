@@ -2,16 +2,19 @@
 
 #include "JoinGradients.h"
 
+#include "dtc/Dialect/Graph/StopGradientOp.h"
+
 using namespace mlir;
 using namespace dtc::graph;
 
 namespace dtc::training {
 
+/// What only stops gradients isn't there when the step is built, and nothing may belong to it.
 void numberForwardOps(Block &block) {
   Builder builder(block.getParentOp()->getContext());
   int64_t id = 0;
   for (Operation &op : block)
-    if (!op.hasTrait<OpTrait::IsTerminator>())
+    if (!op.hasTrait<OpTrait::IsTerminator>() && !isa<StopGradientOp>(op))
       op.setAttr(GraphDialect::kId, builder.getI64IntegerAttr(id++));
 }
 
@@ -32,7 +35,8 @@ void Backward::findActive(ArrayRef<Value> wanted) {
     if (isData(argument))
       fromData.insert(argument);
   for (Operation &op : block) {
-    bool isActive = llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
+    bool isActive = !isa<StopGradientOp>(op) &&
+                    llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
     bool isFromData =
         llvm::any_of(op.getOperands(), [&](Value v) { return fromData.contains(v); });
     for (Value result : op.getResults()) {

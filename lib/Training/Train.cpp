@@ -9,6 +9,7 @@
 #include "WidenGradient.h"
 
 #include "dtc/Dialect/Graph/StepOps.h"
+#include "dtc/Dialect/Graph/StopGradientOp.h"
 #include "dtc/Training/Backward.h"
 
 using namespace mlir;
@@ -17,6 +18,14 @@ using namespace dtc::graph;
 namespace dtc::training {
 
 namespace {
+
+/// Once the backward pass is built there is nothing more to stop.
+void eraseStops(Block &block) {
+  for (auto stop : llvm::make_early_inc_range(block.getOps<StopGradientOp>())) {
+    stop.replaceAllUsesWith(stop.getInput());
+    stop.erase();
+  }
+}
 
 /// Turns @forward into the functions of a step.
 class StepBuilder {
@@ -73,6 +82,7 @@ private:
       if (role.getKind() != RoleKind::Buffer)
         function.result(result, role);
     function.finish();
+    eraseStops(function.body());
     eraseDeadOps(function.body());
     annotateIndexLimits(forward);
     numberForwardOps(function.body());
@@ -189,6 +199,7 @@ private:
       return failure();
     addResults(function, backward, *loss);
     function.finish();
+    eraseStops(function.body());
     eraseDeadOps(function.body());
     if (failed(decomposeBatchNorms(forward)))
       return failure();

@@ -2,6 +2,7 @@
 #include "dtc/Dialect/Graph/RandomOps.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Dialect/Graph/StepOps.h"
+#include "dtc/Dialect/Graph/StopGradientOp.h"
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -23,6 +24,9 @@ using namespace dtc::graph;
 #define GET_OP_CLASSES
 #include "dtc/Dialect/Graph/StepOps.cpp.inc"
 
+#define GET_OP_CLASSES
+#include "dtc/Dialect/Graph/StopGradientOp.cpp.inc"
+
 void GraphDialect::initialize() {
   registerAttributes();
   addOperations<
@@ -40,6 +44,9 @@ void GraphDialect::initialize() {
       ,
 #define GET_OP_LIST
 #include "dtc/Dialect/Graph/StepOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "dtc/Dialect/Graph/StopGradientOp.cpp.inc"
       >();
 }
 

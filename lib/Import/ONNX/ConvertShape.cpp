@@ -5,13 +5,19 @@
 #include "dtc/Import/Build/Dropout.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Sequences.h"
+#include "dtc/Import/Build/StopGradient.h"
 #include "dtc/Import/Unsupported.h"
 
 using namespace mlir;
 
 namespace dtc::import {
 
-static LogicalResult convertIdentity(NodeConverter &node) { return node.define(node.input(0)); }
+/// PyTorch's newer exporter writes `detach` as an Identity and notes the call at the node.
+static LogicalResult convertIdentity(NodeConverter &node) {
+  const bool isDetach = StringRef(metadata(node.node.metadata_props(), "pkg.torch.onnx.fx_node"))
+                            .contains("torch.ops.aten.detach.");
+  return node.define(isDetach ? stopGradient(node, node.input(0)) : node.input(0));
+}
 
 /// In eval mode nothing is dropped, and the mask keeps all.
 static LogicalResult keepAll(NodeConverter &node) {

@@ -234,34 +234,6 @@ static void warnOfFrozenNorms(const Model &model, const llvm::StringMap<bool> &l
         << someOf(norms);
 }
 
-/// PyTorch's newer exporter writes `detach` as an Identity and notes the call at the node.
-static bool isDetach(const onnx::NodeProto &node) {
-  return node.op_type() == "Identity" &&
-         StringRef(metadata(node.metadata_props(), "pkg.torch.onnx.fx_node"))
-             .contains("torch.ops.aten.detach.");
-}
-
-/// Gradients would pass where the module stops them.
-static LogicalResult refuseDetached(const Model &model, const llvm::StringMap<bool> &live,
-                                    ArrayRef<FileTensor> tensors) {
-  llvm::StringSet<> trained;
-  for (const FileTensor &tensor : tensors)
-    if (tensor.trainable)
-      trained.insert(tensor.name);
-  auto isTrained = [&](const std::string &name) { return trained.contains(name); };
-  for (const onnx::NodeProto *node : model.nodes) {
-    if (llvm::none_of(readNames(*node), isTrained))
-      continue;
-    for (const std::string &name : node->output())
-      trained.insert(name);
-    if (isDetach(*node) && live.contains(node->output(0)))
-      return emitError(model.location)
-             << "node " << node->name() << " stops gradients of parameters (detach), which is not "
-             << "supported: export the module without it, or --freeze the parameters before it";
-  }
-  return success();
-}
-
 LogicalResult checkExporterChanges(const Model &model, const ImportOptions &options,
                                    const Readers &readers, const llvm::StringMap<bool> &live,
                                    ArrayRef<FileTensor> tensors) {
@@ -269,8 +241,6 @@ LogicalResult checkExporterChanges(const Model &model, const ImportOptions &opti
     return failure();
   warnOfUntied(model, tensors);
   if (options.training) {
-    if (failed(refuseDetached(model, live, tensors)))
-      return failure();
     warnOfFolded(model, tensors);
     warnOfFrozenNorms(model, live);
   }

@@ -4,6 +4,7 @@
 #include "dtc/Import/Build/Dropout.h"
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/StopGradient.h"
 #include "dtc/Import/Unsupported.h"
 
 #include "dtc-io/CheckedSize.h"
@@ -18,14 +19,10 @@ static LogicalResult convertAlias(AtenConverter &node) {
   return failed(self) ? failure() : node.define(*self);
 }
 
-/// Detached values, and results of torch.no_grad(), get no gradient. Here all do.
+/// Detached values, and results of torch.no_grad().
 static LogicalResult convertDetach(AtenConverter &node) {
   auto self = node.tensor("self");
-  if (failed(self))
-    return failure();
-  if (self->value && dependsOnParameter(self->value))
-    return unsupported(node.error()) << "stops gradients of parameters, which is not supported";
-  return node.define(*self);
+  return failed(self) ? failure() : node.define(stopGradient(node, *self));
 }
 
 static LogicalResult convertDropout(AtenConverter &node) {
