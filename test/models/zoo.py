@@ -17,6 +17,7 @@ import transformers
 from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
+import codes
 import distances
 import families
 import messages
@@ -24,6 +25,7 @@ import moe
 import parts
 import points
 import recurrent
+import rotations
 import upsampling
 import windows
 from draw import Distribution, draw
@@ -234,6 +236,8 @@ MODELS = {
         Model("recurrent", recurrent.Recurrent, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("points", points.Points, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("distances", distances.Distances, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("rotations", rotations.Rotations, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("codes", codes.Codes, ("x",), 28, Task.CLASS, (FEATURES,)),
     )
 }
 
@@ -327,6 +331,8 @@ PROGRAMS = (
     Program("recurrent", "recurrent"),
     Program("points", "points"),
     Program("distances", "distances"),
+    Program("rotations", "rotations"),
+    Program("codes", "codes"),
 )
 
 

@@ -1,10 +1,12 @@
 // Operators that rearrange elements: reshapes, slices, joins, padding.
 #include "GraphBuilder.h"
-#include "dtc/Import/Build/Indices.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/Padding.h"
 #include "dtc/Import/Unsupported.h"
 
 #include "dtc-io/CheckedSize.h"
+
+#include "llvm/ADT/StringSwitch.h"
 
 #include <climits>
 
@@ -250,38 +252,13 @@ static LogicalResult convertSplit(NodeConverter &node) {
   return success();
 }
 
-/// Which element of a dimension of `size` a pad takes for the position `at` around it.
-static int64_t paddedFrom(StringRef mode, int64_t at, int64_t size) {
-  auto modulo = [&](int64_t period) { return (at % period + period) % period; };
-  if (mode == "edge")
-    return std::clamp<int64_t>(at, 0, size - 1);
-  if (mode == "wrap")
-    return modulo(size);
-  if (size == 1)
-    return 0;
-  const int64_t reflected = modulo(2 * (size - 1));
-  return reflected < size ? reflected : 2 * (size - 1) - reflected;
-}
-
-/// Pads each dimension with elements of its own.
-static FailureOr<Value> padFromElements(NodeConverter &node, Value value, ArrayRef<int64_t> low,
-                                        ArrayRef<int64_t> high, StringRef mode) {
-  for (auto [dim, before, after] : llvm::enumerate(low, high)) {
-    if (before == 0 && after == 0)
-      continue;
-    const int64_t size = tensorType(value).getDimSize(dim), padded = before + size + after;
-    const Type element = node.emit.getI64Type();
-    if (!fitsConstant(element, {padded}))
-      return LogicalResult(node.error() << "pads by too much: " << padded - size);
-    std::vector<int64_t> from(padded);
-    for (int64_t i = 0; i < padded; ++i)
-      from[i] = paddedFrom(mode, i - before, size);
-    Host at = HostTensor::ofInts(element, {padded}, std::move(from));
-    if (failed(node.chargeFolded(Tensor(at))))
-      return failure();
-    value = gatherAtConstants(node.emit, value, *at, dim);
-  }
-  return value;
+/// None where the pads are a constant, or where there is no such mode.
+static std::optional<PadMode> padModeOf(StringRef mode) {
+  return llvm::StringSwitch<std::optional<PadMode>>(mode)
+      .Case("edge", PadMode::Edge)
+      .Case("reflect", PadMode::Reflect)
+      .Case("wrap", PadMode::Wrap)
+      .Default(std::nullopt);
 }
 
 static LogicalResult convertPad(NodeConverter &node) {
@@ -291,7 +268,8 @@ static LogicalResult convertPad(NodeConverter &node) {
   if (failed(pads) || failed(axes))
     return failure();
   const std::string mode = node.attrString("mode", "constant");
-  if (!llvm::is_contained({"constant", "edge", "reflect", "wrap"}, StringRef(mode)))
+  const auto fromElements = padModeOf(mode);
+  if (mode != "constant" && !fromElements)
     return unsupported(node.error()) << "has an unsupported mode: " << mode;
   if (pads->size() != 2 * axes->size())
     return node.error() << "needs two pads per axis";
@@ -325,9 +303,9 @@ static LogicalResult convertPad(NodeConverter &node) {
     padded[i] += low[i] + high[i];
   if (failed(node.checkShape(padded)))
     return failure();
-  if (mode == "constant")
+  if (!fromElements)
     return node.define(pad(node.emit, value, low, high, fill));
-  auto result = padFromElements(node, value, low, high, mode);
+  auto result = padFromElements(node, value, low, high, *fromElements);
   return failed(result) ? failure() : node.define(*result);
 }
 

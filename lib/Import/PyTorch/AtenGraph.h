@@ -67,6 +67,7 @@ struct AtenTensor {
   std::string value; ///< its name as a value
   FileTensor tensor;
   std::string tiedTo; ///< the first of its group where no storage says so (fake tensors); or empty
+  bool isComplex = false; ///< with a last dimension for its two parts
 };
 
 struct AtenGraph {

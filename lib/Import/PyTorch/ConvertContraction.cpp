@@ -6,18 +6,38 @@
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Movement.h"
 
+#include "llvm/ADT/StringSwitch.h"
+
 using namespace mlir;
 
 namespace dtc::import {
 
 static LogicalResult convertMatmul(AtenConverter &node) {
   auto left = node.tensor("self");
-  auto right = node.tensor(node.op() == "aten.matmul" ? "other"
-                           : node.op() == "aten.mv"   ? "vec"
-                                                      : "mat2");
+  const StringRef name = llvm::StringSwitch<StringRef>(node.op())
+                             .Cases("aten.matmul", "aten.vdot", "other")
+                             .Case("aten.mv", "vec")
+                             .Case("aten.dot", "tensor")
+                             .Default("mat2");
+  auto right = node.tensor(name);
   if (failed(left) || failed(right))
     return failure();
   return node.define(matmulTensors(node, *left, *right));
+}
+
+/// Each element of one vector times each of another.
+static LogicalResult convertOuter(AtenConverter &node) {
+  auto self = node.tensor("self"), other = node.tensor("vec2");
+  if (failed(self) || failed(other))
+    return failure();
+  if (self->rank() != 1 || other->rank() != 1)
+    return node.error() << "needs two vectors";
+  const Tensor column = reshapeTensor(node, *self, {self->shape()[0], 1});
+  auto type = promoted({column}, {*other});
+  auto left = cast(node, column, type), right = cast(node, *other, type);
+  if (failed(left) || failed(right))
+    return failure();
+  return node.define(binary(node, "Mul", *left, *right));
 }
 
 /// x [..., in], weight [out, in]: one contraction, without a transposed copy of the weight.
@@ -131,8 +151,10 @@ static LogicalResult convertAttention(AtenConverter &node) {
 }
 
 void addContractions(AtenTable &table) {
-  for (const char *op : {"aten.matmul", "aten.mm", "aten.bmm", "aten.mv"})
+  for (const char *op : {"aten.matmul", "aten.mm", "aten.bmm", "aten.mv", "aten.dot", "aten.vdot"})
     table[op] = convertMatmul;
+  for (const char *op : {"aten.outer", "aten.ger"})
+    table[op] = convertOuter;
   table["aten.linear"] = convertLinear;
   for (const char *op : {"aten.addmm", "aten.baddbmm"})
     table[op] = convertAddedProduct;

@@ -279,6 +279,26 @@ static LogicalResult convertTopK(AtenConverter &node) {
   return node.define(top->values);
 }
 
+/// All elements of a dimension in order. Equal ones keep theirs.
+static LogicalResult convertSort(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto descending = node.boolean("descending", false);
+  if (failed(self) || failed(descending))
+    return failure();
+  const std::string op = node.op();
+  auto dim = op == "aten.msort" ? node.axis(0, self->rank()) : node.axisOf("dim", self->rank(), -1);
+  if (failed(dim))
+    return failure();
+  auto sorted = topK(node, *self, self->shape()[*dim], *dim, *descending);
+  if (failed(sorted))
+    return failure();
+  if (op == "aten.argsort")
+    return node.define(sorted->indices);
+  if (op == "aten.sort" && failed(node.define(1, sorted->indices)))
+    return failure();
+  return node.define(sorted->values);
+}
+
 static LogicalResult convertArgExtreme(AtenConverter &node) {
   auto self = node.tensor("self");
   auto keep = node.boolean("keepdim", false);
@@ -302,6 +322,8 @@ void addLookups(AtenTable &table) {
   table["aten.cumsum"] = convertCumulativeSum;
   table["aten.one_hot"] = convertOneHot;
   table["aten.topk"] = convertTopK;
+  for (const char *op : {"aten.sort", "aten.argsort", "aten.msort"})
+    table[op] = convertSort;
   table["aten.argmax"] = convertArgExtreme;
   table["aten.argmin"] = convertArgExtreme;
 }

@@ -3,6 +3,7 @@
 
 #include "dtc/Import/Build/Elementwise.h"
 #include "dtc/Import/Build/Movement.h"
+#include "dtc/Import/Build/Padding.h"
 
 #include "dtc-io/CheckedSize.h"
 
@@ -187,18 +188,34 @@ static LogicalResult convertStack(AtenConverter &node) {
   return node.define(concatTensors(node, *parts, *dim));
 }
 
+/// What F.pad calls the mode, and what the operators are called that do nothing else. None where
+/// the pads are a constant, or where there is no such mode.
+static std::optional<PadMode> padModeOf(StringRef op, StringRef mode) {
+  auto is = [&](StringRef name, StringRef prefix) {
+    return mode == name || op.starts_with(prefix);
+  };
+  if (is("replicate", "aten.replication_pad"))
+    return PadMode::Edge;
+  if (is("reflect", "aten.reflection_pad"))
+    return PadMode::Reflect;
+  return mode == "circular" ? std::optional(PadMode::Wrap) : std::nullopt;
+}
+
 /// Pairs from the last dimension backwards: [left, right, top, bottom]. Those below 0 cut.
 static LogicalResult convertPad(AtenConverter &node) {
   auto self = node.tensor("self");
-  auto amounts = node.integers("pad");
+  auto amounts = node.integers(node.has("padding") ? "padding" : "pad");
   auto mode = node.text("mode", "constant");
   auto value = node.number("value", 0);
   if (failed(self) || failed(amounts) || failed(mode) || failed(value))
     return failure();
+  const auto fromElements = padModeOf(node.op(), *mode);
+  if (*mode != "constant" && !fromElements)
+    return node.error() << "has an unknown mode: " << *mode;
   Tensor kept = *self;
   const int64_t rank = kept.rank(), pairs = amounts->size() / 2;
-  if (*mode != "constant" || amounts->size() % 2 != 0 || pairs > rank)
-    return node.error() << "is supported with constants in its dimensions only";
+  if (amounts->size() % 2 != 0 || pairs > rank)
+    return node.error() << "needs a pair for each of its last dimensions: " << listed(*amounts);
   Shape low(rank, 0), high(rank, 0), shape = kept.shape();
   for (int64_t i = 0; i < pairs; ++i) {
     const int64_t before = (*amounts)[2 * i], after = (*amounts)[2 * i + 1];
@@ -217,7 +234,10 @@ static LogicalResult convertPad(AtenConverter &node) {
   }
   if (failed(node.checkShape(shape)))
     return failure();
-  return node.define(pad(node.emit, node.value(kept), low, high, *value));
+  if (!fromElements)
+    return node.define(pad(node.emit, node.value(kept), low, high, *value));
+  auto padded = padFromElements(node, node.value(kept), low, high, *fromElements);
+  return failed(padded) ? failure() : node.define(*padded);
 }
 
 /// Differences of neighbours along a dimension, where `prepend` and `append` stand before and
@@ -336,7 +356,9 @@ void addParts(AtenTable &table) {
   for (const char *op : {"aten.cat", "aten.concat"})
     table[op] = convertCat;
   table["aten.stack"] = convertStack;
-  for (const char *op : {"aten.pad", "aten.constant_pad_nd"})
+  for (const char *op : {"aten.pad", "aten.constant_pad_nd", "aten.reflection_pad1d",
+                         "aten.reflection_pad2d", "aten.reflection_pad3d", "aten.replication_pad1d",
+                         "aten.replication_pad2d", "aten.replication_pad3d"})
     table[op] = convertPad;
   table["aten.diff"] = convertDiff;
 }

@@ -1,6 +1,7 @@
 #include "dtc/Import/PyTorch/Import.h"
 
 #include "AtenConverter.h"
+#include "Complex.h"
 #include "ExportedProgram.h"
 #include "InPlace.h"
 #include "TorchScript.h"
@@ -194,7 +195,8 @@ FailureOr<std::unique_ptr<ModelFile>> openExportedProgram(MLIRContext &context,
   Location file = FileLineColLoc::get(&context, options.path, 0, 0);
   Budget budget;
   auto graph = readArchive(options, file, budget);
-  if (failed(graph) || failed(makeFunctional(*graph, options.batchNorm, file, budget)))
+  if (failed(graph) || failed(separateComplex(*graph, file)) ||
+      failed(makeFunctional(*graph, options.batchNorm, file, budget)))
     return failure();
   freezeDetached(*graph);
   if (options.training)

@@ -1,5 +1,7 @@
 #include "Schema.h"
 
+#include "Complex.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -100,7 +102,10 @@ FileDim Reader::dim(const json &value) {
 
 TensorMeta Reader::meta(const json &value) {
   TensorMeta result;
-  result.element = elementType(context, ScalarType{integer(field(value, "dtype"), "a dtype")});
+  const ScalarType type{integer(field(value, "dtype"), "a dtype")};
+  const auto part = partType(type);
+  result.isComplex = part.has_value();
+  result.element = elementType(context, part.value_or(type));
   for (const json &size : list(value, "sizes"))
     result.dims.push_back(dim(size));
   for (const json &stride : list(value, "strides"))
@@ -390,6 +395,8 @@ static void readInput(Reader &reader, const json &spec, const json &metas, Progr
       FileInput input;
       input.name = reader.nameOf(inner);
       TensorMeta meta = reader.meta(reader.field(metas, input.name.c_str()));
+      if (meta.isComplex)
+        reader.fail("has an input of complex numbers: " + input.name);
       input.element = meta.element;
       input.dims = meta.dims;
       program.graph.inputs.push_back(std::move(input));

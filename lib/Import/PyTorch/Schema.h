@@ -21,6 +21,7 @@ struct TensorMeta {
   std::vector<int64_t> strides; ///< empty where one is symbolic
   int64_t offset = 0;           ///< in elements, into the storage
   bool requiresGrad = false;
+  bool isComplex = false; ///< `element` is of each part of a number
 };
 
 /// Where a tensor's storage lies in the archive.

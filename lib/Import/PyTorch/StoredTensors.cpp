@@ -21,6 +21,21 @@ static bool isRowMajor(const std::vector<int64_t> &shape, const std::vector<int6
   return true;
 }
 
+/// Both parts of a complex number lie side by side: they are one more dimension.
+static Payload withParts(Payload payload) {
+  auto twice = [](int64_t &count) {
+    if (__builtin_mul_overflow(count, 2, &count))
+      count = -1;
+  };
+  TensorMeta &meta = payload.meta;
+  meta.dims.push_back({2, ""});
+  for (int64_t &stride : meta.strides)
+    twice(stride);
+  meta.strides.push_back(1);
+  twice(meta.offset);
+  return payload;
+}
+
 /// Finds the bytes. A storage without any bytes is of a fake tensor: there is no data.
 LogicalResult StoredTensors::locate(const Payload &payload, const std::string &folder,
                                     FileTensor &tensor) const {
@@ -80,11 +95,11 @@ FailureOr<AtenTensor> StoredTensors::read(const NamedTensor &named, const Payloa
   auto found = payloads.find(named.name);
   if (found == payloads.end())
     return LogicalResult(refuse() << "does not say where the tensor " << named.name << " lies");
-  const Payload &payload = found->second;
+  const Payload payload = found->second.meta.isComplex ? withParts(found->second) : found->second;
   if (payload.pickled)
     return LogicalResult(refuse() << "the tensor " << named.name
                                   << " is a pickle of a class of its own, which is not read");
-  AtenTensor result{named.value, {}, ""};
+  AtenTensor result{named.value, {}, "", payload.meta.isComplex};
   FileTensor &tensor = result.tensor;
   tensor.name = named.name;
   tensor.kind = named.kind;
@@ -92,6 +107,9 @@ FailureOr<AtenTensor> StoredTensors::read(const NamedTensor &named, const Payloa
   if (!tensor.element)
     return LogicalResult(unsupported(refuse())
                          << "the tensor " << named.name << " has an unsupported type");
+  if (payload.meta.isComplex && (named.kind == TensorKind::Parameter || changes))
+    return LogicalResult(unsupported(refuse())
+                         << "the tensor " << named.name << " is complex and changes in training");
   for (const FileDim &dim : payload.meta.dims)
     tensor.weight.shape.push_back(dim.size.value_or(-1));
   if (const std::string wrong = describeBadShape(tensor.weight.shape); !wrong.empty())
