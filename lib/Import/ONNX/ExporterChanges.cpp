@@ -15,19 +15,28 @@ using namespace mlir;
 
 namespace dtc::import {
 
-static constexpr const char *kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
+static constexpr const char *kSignature = "pkg.torch.export.ExportedProgram.graph_signature",
+                            *kNode = "pkg.torch.onnx.fx_node";
 
-/// The targets of lines `p_NAME: PARAMETER target='m.x.weight'`.
-std::vector<std::string> signatureParameters(const Model &model) {
-  std::vector<std::string> targets;
+/// By target the NAME of each line `NAME: PARAMETER target='m.x.weight'`, which the program's nodes
+/// call it by.
+static std::map<std::string, std::string> signatureNames(const Model &model) {
+  std::map<std::string, std::string> names;
   const std::string text = metadata(model.graph().metadata_props(), kSignature);
   SmallVector<StringRef> lines;
   StringRef(text).split(lines, '\n');
   for (StringRef line : lines) {
     auto [head, tail] = line.split(": PARAMETER target='");
     if (!tail.empty())
-      targets.push_back(tail.split('\'').first.str());
+      names.emplace(tail.split('\'').first.str(), head.trim().str());
   }
+  return names;
+}
+
+std::vector<std::string> signatureParameters(const Model &model) {
+  std::vector<std::string> targets;
+  for (const auto &[target, name] : signatureNames(model))
+    targets.push_back(target);
   return targets;
 }
 
@@ -39,6 +48,33 @@ static bool signatureIsComplete(const Model &model, ArrayRef<FileTensor> tensors
   const auto targets = signatureParameters(model);
   return !targets.empty() &&
          llvm::all_of(targets, [&](const auto &name) { return names.contains(name); });
+}
+
+/// Whether the node of the program, `%y = call_function[...](args = (%x, %p_weight), ...)`, reads
+/// the value of that name.
+static bool noteReads(StringRef note, StringRef name) {
+  auto isPartOfName = [](char each) { return llvm::isAlnum(each) || each == '_'; };
+  const std::string word = "%" + name.str();
+  for (size_t at = note.find(word); at != StringRef::npos; at = note.find(word, at + 1))
+    if (at + word.size() == note.size() || !isPartOfName(note[at + word.size()]))
+      return true;
+  return false;
+}
+
+/// Whether each tensor of the signature is read by nodes alone that note it: then none was merged.
+/// Parameters that no node reads aren't in the file.
+static bool isReadAsNoted(const Model &model, ArrayRef<FileTensor> tensors,
+                          const Readers &readers) {
+  const auto names = signatureNames(model);
+  return !names.empty() && llvm::all_of(tensors, [&](const FileTensor &tensor) {
+    if (!tensor.trainable)
+      return true;
+    auto found = names.find(tensor.name);
+    return tensor.kindRecorded && found != names.end() && readers.namesOf(tensor.name).empty() &&
+           llvm::all_of(readers.of(tensor.name), [&](const TensorUse &use) {
+             return noteReads(metadata(use.node->metadata_props(), kNode), found->second);
+           });
+  });
 }
 
 bool isComputed(StringRef name) { return name.starts_with("onnx::"); }
@@ -125,7 +161,8 @@ static LogicalResult refuseMerged(const Model &model, const ImportOptions &optio
                                   const Readers &readers, ArrayRef<FileTensor> tensors) {
   const bool anyRecorded =
       llvm::any_of(tensors, [](const FileTensor &tensor) { return tensor.kindRecorded; });
-  if (options.allowMerged || signatureIsComplete(model, tensors))
+  if (options.allowMerged || signatureIsComplete(model, tensors) ||
+      isReadAsNoted(model, tensors, readers))
     return success();
   std::vector<std::string> merged, folded;
   for (const FileTensor &tensor : tensors) {
