@@ -10,7 +10,6 @@
 
 #include <re2/re2.h>
 
-#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -182,8 +181,20 @@ private:
     return forward.getBody().front().addArgument(made.getType(), made.getLoc());
   }
 
-  /// A weight that several products read has one adapter, which fits all of them.
-  LogicalResult chooseParameters(Adapted &adapted, Value &a, Value &b) {
+  /// Which dimensions of the weight some of its indices are.
+  static Indices positionsOf(const Adapted &adapted, const Indices &indices) {
+    return llvm::map_to_vector(indices, [&](int64_t index) {
+      return int64_t(llvm::find(adapted.weightIndices, index) - adapted.weightIndices.begin());
+    });
+  }
+
+  /// An adapter's two parameters and how it belongs to the weight's dimensions.
+  struct Made {
+    Value a, b;
+    Indices shared, in, out;
+  };
+
+  Made makeParameters(Adapted &adapted) {
     Indices shared = sizesOf(adapted, adapted.shared), in = sizesOf(adapted, adapted.summed),
             out = sizesOf(adapted, adapted.made);
     auto joined = [&](std::initializer_list<Indices> parts) {
@@ -192,23 +203,30 @@ private:
         llvm::append_range(all, part);
       return all;
     };
-    auto [known, fresh] = made.try_emplace(adapted.weight);
-    if (fresh) {
-      Indices rank = {options.rank};
-      const int64_t from = productOf(in), to = productOf(out);
-      known->second.a = parameter(adapted, /*isUp=*/false, joined({rank, in}),
-                                  joined({rank, {from}}), 1 / std::sqrt(3.0 * double(from)));
-      known->second.b =
-          parameter(adapted, /*isUp=*/true, joined({out, rank}), joined({{to}, rank}), 0);
-      known->second.sizes = {shared, in, out};
-    } else if (known->second.sizes != std::array{shared, in, out}) {
+    Indices rank = {options.rank};
+    const int64_t from = productOf(in), to = productOf(out);
+    Value a = parameter(adapted, /*isUp=*/false, joined({rank, in}), joined({rank, {from}}),
+                        1 / std::sqrt(3.0 * double(from)));
+    Value b = parameter(adapted, /*isUp=*/true, joined({out, rank}), joined({{to}, rank}), 0);
+    return {a, b, positionsOf(adapted, adapted.shared), positionsOf(adapted, adapted.summed),
+            positionsOf(adapted, adapted.made)};
+  }
+
+  /// A weight that several products read has one adapter. A product that reads the weight
+  /// transposed reads it so, too: then it `isReversed`.
+  FailureOr<Made> chooseParameters(Adapted &adapted, bool &isReversed) {
+    auto known = made.find(adapted.weight);
+    if (known == made.end())
+      known = made.try_emplace(adapted.weight, makeParameters(adapted)).first;
+    const Made &found = known->second;
+    Indices in = positionsOf(adapted, adapted.summed), out = positionsOf(adapted, adapted.made);
+    isReversed = in == found.out && out == found.in;
+    bool fits = isReversed || (in == found.in && out == found.out);
+    if (!fits || positionsOf(adapted, adapted.shared) != found.shared)
       return adapted.product.emitError()
              << "products read this weight in different ways, which no adapter fits: "
              << getArgRole(forward, adapted.weight.getArgNumber()).getName();
-    }
-    a = known->second.a;
-    b = known->second.b;
-    return success();
+    return found;
   }
 
   /// Contractions number their indices without gaps.
@@ -222,15 +240,24 @@ private:
   }
 
   LogicalResult adapt(Adapted &adapted) {
-    Value a, b;
-    if (failed(chooseParameters(adapted, a, b)))
+    bool isReversed = false;
+    FailureOr<Made> adapter = chooseParameters(adapted, isReversed);
+    if (failed(adapter))
       return failure();
     const int64_t inner = adapted.product.getIndexSizes().size(); // a new index
-    Indices down = adapted.shared, up = adapted.shared;
-    down.push_back(inner);
-    llvm::append_range(down, adapted.summed);
-    llvm::append_range(up, adapted.made);
-    up.push_back(inner);
+    auto indices = [&](bool isUp, const Indices &others) {
+      Indices all = adapted.shared;
+      if (!isUp)
+        all.push_back(inner);
+      llvm::append_range(all, others);
+      if (isUp)
+        all.push_back(inner);
+      return all;
+    };
+    auto [first, second] =
+        isReversed ? std::pair(adapter->b, adapter->a) : std::pair(adapter->a, adapter->b);
+    Indices down = indices(/*isUp=*/isReversed, adapted.summed);
+    Indices up = indices(/*isUp=*/!isReversed, adapted.made);
     Indices middle;
     for (int64_t index : adapted.resultIndices)
       if (!llvm::is_contained(adapted.made, index))
@@ -241,20 +268,14 @@ private:
     TensorBuilder tensors(builder, adapted.product.getLoc());
     Value y = adapted.product.getResult();
     Type type = getElementTypeOrSelf(y);
-    Value low = contract(tensors, adapted.input, adapted.inputIndices, a, down, middle, type);
+    Value low = contract(tensors, adapted.input, adapted.inputIndices, first, down, middle, type);
     if (options.alpha != 0)
       low = tensors.scale(low, options.alpha / double(options.rank));
-    Value added = contract(tensors, low, middle, b, up, adapted.resultIndices, type);
+    Value added = contract(tensors, low, middle, second, up, adapted.resultIndices, type);
     Value sum = tensors.add(y, added);
     y.replaceAllUsesExcept(sum, sum.getDefiningOp());
     return success();
   }
-
-  /// Of a weight: its adapter, and the sizes that it was made for.
-  struct Made {
-    Value a, b;
-    std::array<Indices, 3> sizes;
-  };
 
   ModuleOp module;
   func::FuncOp forward;

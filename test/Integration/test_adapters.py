@@ -6,8 +6,8 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, call, check_call
-from perceptron import HIDDEN, INPUTS, Perceptron, compare, log_of, model, tensors, train
+from conftest import MODELS, call, check_call, encode_model
+from perceptron import HIDDEN, INPUTS, RATE, Perceptron, compare, log_of, model, tensors, train
 
 LORA = ("--lora", "rank=2,alpha=8,targets=w1")
 
@@ -83,6 +83,31 @@ def test_weights_of_other_layouts_are_merged(tmp_path, export, data, targets):
     losses = [line["loss"] for line in log_of(tmp_path / "log.jsonl")]
     assert log_of(tmp_path / "merged.jsonl")[0]["loss"] == pytest.approx(losses[3], rel=2e-6)
     assert losses[3] != pytest.approx(losses[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (2, "tp=2"), (2, "pp=2,micro_batch=4")])
+def test_a_weight_that_is_read_transposed_too(tmp_path, devices, plan):
+    """As of encoders and decoders that share one: both products have the sum that is merged. It is square, so no size tells them apart."""
+    draw = numpy.random.default_rng(4)
+    data = {"x": draw.normal(size=(32, 6)).astype("f4"), "target": draw.integers(0, 6, 32)}
+    before = draw.normal(0, 0.6, (6, 6)).astype("f4")
+    save_file(data, tmp_path / "data.safetensors")
+    rows = '{{ name: "{}" type {{ tensor_type {{ elem_type: 1 shape {{ dim {{ dim_value: 8 }} dim {{ dim_value: 6 }} }} }} }} }}'
+    values = " ".join(f"float_data: {value}" for value in before.flatten())
+    encode_model(f"""ir_version: 10 opset_import {{ version: 20 }} graph {{ name: "shared"
+        input {rows.format("x")} output {rows.format("y")} initializer {{ name: "w" data_type: 1 dims: 6 dims: 6 {values} }}
+        node {{ op_type: "MatMul" input: "x" input: "w" output: "h" }} node {{ op_type: "Tanh" input: "h" output: "a" }}
+        node {{ op_type: "Transpose" input: "w" output: "t" attribute {{ name: "perm" type: INTS ints: 1 ints: 0 }} }}
+        node {{ op_type: "MatMul" input: "a" input: "t" output: "y" }} }}""", tmp_path / "m.onnx")
+    check_call("dtc", "compile", tmp_path / "m.onnx", "--devices", devices, "--plan", plan, "--loss", "cross_entropy", "--global-batch",
+               8, "--optimizer", "sgd", "--lr", RATE, "--lora", "rank=2,alpha=8", "-o", tmp_path / "m.dtc")
+    merged = save_adapters(tmp_path, 3, "merged", "merged")["w"].astype("f8")
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle", "--steps", 4, "--log",
+               tmp_path / "log")
+    logits = numpy.tanh(data["x"][24:].astype("f8") @ merged) @ merged.T
+    expected = numpy.log(numpy.exp(logits).sum(1)) - logits[numpy.arange(8), data["target"][24:]]
+    assert log_of(tmp_path / "log")[3]["loss"] == pytest.approx(expected.mean(), rel=2e-6)
+    assert abs(merged - before).max() > 0.01
 
 
 def test_what_is_looked_up_is_not_merged(tmp_path):
