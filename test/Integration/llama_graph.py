@@ -84,10 +84,13 @@ def add_layer(graph: Graph, prefix: str, x: str, size: Llama) -> str:
     return graph.node("Add", f"{prefix}.add_2", x, graph.linear(f"{prefix}.down_proj", y, size.ffn, size.hidden))
 
 
-def write(path: pathlib.Path, size: Llama) -> pathlib.Path:
+def write(path: pathlib.Path, size: Llama, learned_positions: bool = False) -> pathlib.Path:
+    """With learned positions there is a row of a table for each token of the sequence."""
     graph = Graph()
     graph.lines.append(value_info("input", "input_ids", [1, size.sequence], INT64, "USER_INPUT"))
     x = graph.node("Gather", "embed", graph.parameter("embed.weight", size.vocabulary, size.hidden), "input_ids")
+    if learned_positions:
+        x = graph.node("Add", "placed", x, graph.parameter("positions", size.sequence, size.hidden))
     for layer in range(size.layers):
         x = add_layer(graph, f"layers.{layer}", x, size)
     logits = graph.linear("logits", graph.norm("norm", x, size.hidden), size.hidden, size.vocabulary)

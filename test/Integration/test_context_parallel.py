@@ -1,6 +1,7 @@
 """Context parallelism: ranks with a part of every sequence each, against PyTorch, one rank and the prediction."""
 
 import json
+import pathlib
 import re
 
 import numpy
@@ -176,8 +177,9 @@ def test_a_ring_holds_parts_alone(tmp_path):
     check_prediction(*flags, "cp=4,cp_by=ring")
 
 
-def sequence_of(model: str, plan: str, devices: int) -> dict:
-    return json.loads(check_call("dtc", "plan", MODELS / f"{model}.onnx", "--devices", devices, "--cluster", "cpu", *FLAGS,
+def sequence_of(model: str | pathlib.Path, plan: str, devices: int) -> dict:
+    file = model if isinstance(model, pathlib.Path) else MODELS / f"{model}.onnx"
+    return json.loads(check_call("dtc", "plan", file, "--devices", devices, "--cluster", "cpu", *FLAGS,
                                  "--plan", plan, "--json").out)["sequence"]
 
 
@@ -198,6 +200,19 @@ def test_ranks_compute_no_hidden_keys_of_others(cp):
 def test_tokens_keep_their_order_where_nothing_is_hidden():
     assert sequence_of("t5", "cp=2,cp_by=ring", 2) == {"zigzag": False, "why_in_order": "no attention has a causal mask"}
     assert sequence_of("gpt2", "cp=2,cp_by=keys", 2) is None
+
+
+def test_a_table_of_all_positions_keeps_tokens_in_order(tmp_path):
+    """Each rank has its own rows of it, which enter in order; a compiler that put them in zig-zag ended in an error."""
+    path = llama_graph.write(tmp_path / "m.onnx", llama_graph.Llama(1, 16, 2, 2, 32, 64, 8), learned_positions=True)
+    assert sequence_of(path, "cp=2,cp_by=ring", 2) == {"zigzag": False, "why_in_order": "it has a row for each position: positions"}
+    (numpy.arange(600) % 61).astype("u2").tofile(tmp_path / "tokens.bin")
+    losses = []
+    for devices, plan in ((1, "dp=1"), (2, "cp=2,cp_by=ring"), (2, "cp=2,cp_by=ring,micro_batch=2,recompute=full")):
+        check_call("dtc", "compile", path, "--devices", devices, "--plan", plan, *FLAGS, "--init", "--lr", 0.1, "-o", tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "tokens.bin", "--steps", 4, "--log", tmp_path / "log")
+        losses.append([json.loads(line)["loss"] for line in (tmp_path / "log").read_text().splitlines()])
+    assert numpy.allclose(losses[1:], losses[0], rtol=1e-5) and numpy.ptp(losses[0]) > 0.1
 
 
 def test_attention_with_a_bias_gathers_beside_a_ring():

@@ -41,6 +41,19 @@ static std::string whyNotDivided(const Problem &problem, const ProblemFacts &fac
   return "";
 }
 
+/// Weights and tables enter functions in order, also those of which a rank has a part.
+static std::string whyNotArguments(const Problem &problem, const ProblemFacts &facts) {
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    for (size_t i = 0; facts.sequenceSplit[id] >= 0 && i < problem.ops[id].operands.size(); ++i) {
+      const ValueId value = problem.ops[id].operands[i];
+      const ValueKind kind = problem.values[value].kind;
+      if ((kind == ValueKind::Parameter || kind == ValueKind::Buffer) &&
+          sharding::occurs(problem.ops[id].rule->operands[i], facts.sequenceSplit[id]))
+        return "it has a row for each position: " + problem.values[value].name;
+    }
+  return "";
+}
+
 bool passesKeysOn(const Degrees &degrees) {
   return degrees.cp > 1 && degrees.contextExchange == ContextExchange::Ring;
 }
@@ -56,8 +69,9 @@ std::string whyInOrder(const Problem &problem, const ProblemFacts &facts,
   for (const FunctionResult &result : problem.results)
     if (result.kind == ResultKind::Output && facts.sequenceDim[result.value] >= 0)
       return "an output has a sequence: " + result.name;
-  if (std::string why = whyNotAttention(problem, facts); !why.empty())
-    return why;
+  for (std::string why : {whyNotArguments(problem, facts), whyNotAttention(problem, facts)})
+    if (!why.empty())
+      return why;
   return whyNotDivided(problem, facts, ranks);
 }
 
