@@ -22,6 +22,13 @@ std::string aboutGradients(std::optional<double> nonFinite) {
   return "; elements of the gradients that are infinite or no numbers: " + count;
 }
 
+/// A mean over nothing is no number, and no gradient comes from it.
+std::string aboutTargets(double value, std::optional<double> nonFinite) {
+  return std::isnan(value) && nonFinite == 0.0
+             ? ", as where all targets of a step are ignored or have classes of weight 0"
+             : "";
+}
+
 } // namespace
 
 StepNews::Number StepNews::numberOf(const fbs::Binding &binding) {
@@ -110,7 +117,8 @@ Status RankWorker::checkNumbers(int64_t number, const StepNews &seen) const {
   for (auto [value, name] : {std::pair(seen.loss, "loss"), {seen.gradNorm, "gradient norm"}})
     if (value && !std::isfinite(*value))
       return {ExitCode::NotFinite, where + name + " is not finite: " + std::to_string(*value) +
-                                       aboutGradients(seen.nonFinite)};
+                                       aboutGradients(seen.nonFinite) +
+                                       aboutTargets(*value, seen.nonFinite)};
   return Status::ok();
 }
 

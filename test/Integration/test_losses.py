@@ -5,7 +5,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from conftest import MODELS, call, check_call, compare_steps, encode_model, reference
-from perceptron import CLASSES, Perceptron, compare, model, train
+from perceptron import CLASSES, Perceptron, compare, model, samples, train
 
 WEIGHTS = numpy.array([0.5, 2, 0, 1.25])
 
@@ -19,6 +19,18 @@ def test_smoothed_and_weighted(tmp_path, devices, plan, smoothing, weighted):
         flags += ["--class-weights", tmp_path / "classes.safetensors"]
     compare(train(tmp_path, flags, devices=devices, plan=plan),
             Perceptron(smoothing=smoothing, class_weights=WEIGHTS if weighted else numpy.ones(CLASSES)))
+
+
+@pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (2, "dp=2,micro_batch=2")])
+def test_a_step_without_targets_ends_the_run_and_says_so(tmp_path, devices, plan):
+    """Its mean is over nothing, and no number in PyTorch, too."""
+    train(tmp_path, devices=devices, plan=plan)
+    data = samples()
+    data["target"][8:16] = -100
+    save_file(data, tmp_path / "data.safetensors")
+    ended = call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle", "--steps", 3)
+    assert ended.code == 6 and "step 2: rank 0: the loss is not finite" in ended.error_line()
+    assert ended.error_line().endswith("as where all targets of a step are ignored or have classes of weight 0")
 
 
 DIVIDED = "tp=4,sp=off,tp_weights=split"  # the vocabulary, too
