@@ -60,25 +60,42 @@ void moveReadersBefore(Value value, Operation *place) {
     }
 }
 
+/// Whether the op adds up the parts of a scattered gradient over further axes, in the update.
+bool sumsParts(Operation *op) {
+  return isa<AllReduceOp>(op) && op->getNumOperands() == 1 &&
+         op->getOperand(0).getDefiningOp<ReduceScatterOp>();
+}
+
 /// Calls that may become one at the place of the last.
 struct Bucket {
   CallKey key;
   Attribute block; ///< null: of any
   SmallVector<Operation *> members;
+  SmallVector<Operation *> waiting; ///< what reads them, and is to come behind the call
   int64_t bytes = 0;
 
-  bool mustPrecede(Operation *op) const {
-    bool canWait = isOfStorage(members.front()) && isReturned(op);
-    return !canWait && llvm::any_of(op->getOperands(), [&](Value operand) {
-      return operand.getDefiningOp() && llvm::is_contained(members, operand.getDefiningOp());
+  /// Notes what can wait for the call.
+  bool mustPrecede(Operation *op) {
+    bool reads = llvm::any_of(op->getOperands(), [&](Value operand) {
+      Operation *made = operand.getDefiningOp();
+      return made && (llvm::is_contained(members, made) || llvm::is_contained(waiting, made));
     });
+    if (!reads)
+      return false;
+    if (!isOfStorage(members.front()) || !(isReturned(op) || sumsParts(op)))
+      return true;
+    waiting.push_back(op);
+    return false;
   }
 };
 
+/// Which calls are looked at. What waits for those of storage is moved, so that sums come later.
+enum class Calls : uint8_t { OfStorage, Sums };
+
 class BucketFinder {
 public:
-  BucketFinder(func::FuncOp func, int64_t bytes)
-      : func(func), limit(bytes), isPass(graph::runsPerMicrobatch(func)) {}
+  BucketFinder(func::FuncOp func, Calls calls, int64_t bytes)
+      : func(func), calls(calls), limit(bytes), isPass(graph::runsPerMicrobatch(func)) {}
 
   std::vector<Bucket> run() {
     for (Operation &op : func.getBody().front()) {
@@ -95,8 +112,8 @@ public:
 
 private:
   bool isBucketed(Operation *op) const {
-    if (isa<AllReduceOp>(op))
-      return op->getNumOperands() == 1;
+    if (calls == Calls::Sums)
+      return isa<AllReduceOp>(op) && op->getNumOperands() == 1;
     return isOfStorage(op) && (isa<ReduceScatterOp>(op) || !isPass);
   }
 
@@ -111,7 +128,7 @@ private:
       it = open.end();
     }
     if (it == open.end())
-      it = open.insert(open.end(), Bucket{key, block, {}, 0});
+      it = open.insert(open.end(), Bucket{key, block, {}, {}, 0});
     it->members.push_back(op);
     it->bytes += size;
   }
@@ -122,6 +139,7 @@ private:
   }
 
   func::FuncOp func;
+  Calls calls;
   int64_t limit;
   bool isPass;
   std::vector<Bucket> open, closed;
@@ -130,8 +148,10 @@ private:
 /// What reads the members' results comes behind the call.
 void mergeInPlace(const Bucket &bucket) {
   Operation *last = bucket.members.back();
-  for (Operation *op : bucket.members)
-    moveReadersBefore(op->getResult(0), last->getNextNode());
+  Operation *place = last->getNextNode();
+  for (Operation *op : bucket.waiting)
+    if (op->isBeforeInBlock(place))
+      op->moveBefore(place);
   OpBuilder builder(last);
   Operation *merged = mergeCalls(builder, bucket.members);
   if (bucket.block)
@@ -159,9 +179,10 @@ void delaySums(func::FuncOp func) {
 } // namespace
 
 void bucketCollectives(func::FuncOp func, int64_t bytes) {
-  for (const Bucket &bucket : BucketFinder(func, bytes).run())
-    if (bucket.members.size() > 1)
-      mergeInPlace(bucket);
+  for (Calls calls : {Calls::OfStorage, Calls::Sums})
+    for (const Bucket &bucket : BucketFinder(func, calls, bytes).run())
+      if (bucket.members.size() > 1)
+        mergeInPlace(bucket);
   if (graph::runsPerMicrobatch(func))
     delaySums(func);
   for (Operation &op : func.getBody().front())

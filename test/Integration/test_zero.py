@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from conftest import MODELS, call, check_call, compare_steps, encode_model, reference
+from test_context_parallel import sent_and_priced
 from test_memory import check_prediction
 from test_training import compare_weights
 
@@ -96,17 +97,45 @@ def test_levels_agree_with_plain_dp_bitwise(trainer, level):
         assert weight.tobytes() == stored.weights[name].tobytes(), name
 
 
+def with_first_layer_lower(folder, model: str, devices: int, plan: str):
+    """A plan file whose first layer is stored by the level of ZeRO below the plan's, the second by the plan's."""
+    saved = folder / "plan.yaml"
+    check_call("dtc", "plan", MODELS / f"{model}.onnx", "--devices", devices, "--plan", plan, "--cluster", "cpu",
+               "--loss", "cross_entropy", "--global-batch", 8, "--save-plan", saved)
+    level = plan[plan.index("zero=") + 5]
+    split = {"2": "gradient_axes", "3": "storage_axes"}[level]
+    text = saved.read_text().replace(f"  zero: {level}\n", f"  zero: {level}\n  zero_blocks: 1\n")
+    first = re.compile(r"parameter: \S*(?:layers|h)\.0\.")
+    saved.write_text("".join(re.sub(split + r": \[[^]]*\]", f"{split}: []", line) if first.search(line) else line
+                             for line in text.splitlines(keepends=True)))
+    return saved
+
+
 def test_some_blocks_are_stored_by_a_higher_level(trainer, tmp_path):
     """The second layer is gathered for each pass, the first one stays whole."""
-    saved = tmp_path / "plan.yaml"
-    check_call("dtc", "plan", MODELS / "gpt2.onnx", "--devices", 2, "--plan", "dp=2,zero=3",
-               "--loss", "cross_entropy", "--global-batch", 8, "--save-plan", saved)
-    lines = saved.read_text().replace("  zero: 3\n", "  zero: 3\n  zero_blocks: 1\n").splitlines()
-    lines = [line.replace("storage_axes: [dp]", "storage_axes: []") if "h.0." in line else line for line in lines]
-    saved.write_text("\n".join(lines) + "\n")
+    saved = with_first_layer_lower(tmp_path, "gpt2", 2, "dp=2,zero=3")
     expected = reference("gpt2", "clip_cosine")
     run = trainer.train("gpt2", "gpt2", *expected["flags"], devices=2, plan=saved)
     compare_steps(run, expected)
+
+
+@pytest.mark.parametrize("model,devices,plan", [
+    ("gpt2", 2, "dp=2,zero=2"), ("llama", 4, "dp=4,zero=2,micro_batch=1"), ("gpt2", 4, "dp=2,tp=2,zero=2,micro_batch=2"),
+    ("llama", 4, "dp=4,zero=2,zero_group=2"), ("llama", 2, "dp=2,zero=3"), ("gpt2", 4, "dp=2,tp=2,zero=3")])
+def test_two_levels_exchange_what_is_priced(tmp_path, model, devices, plan):
+    """The update has common calls for both: one gathers what it made, and sums over further ranks follow on one scatter."""
+    saved = with_first_layer_lower(tmp_path, model, devices, plan)
+    sent, priced = sent_and_priced(tmp_path, model, devices, str(saved), "--cluster", "cpu")
+    assert sent == priced
+
+
+@pytest.mark.parametrize("model,plan", [("gpt2", "dp=2,tp=2,zero=1"), ("gpt2", "dp=4,zero=1,zero_group=2"), ("t5", "dp=2,tp=2,zero=1")])
+def test_an_update_scatters_by_buckets(tmp_path, model, plan):
+    """Also those gradients that are then summed over further ranks."""
+    sent, priced = sent_and_priced(tmp_path, model, 4, plan, "--cluster", "cpu")
+    assert sent == priced
+    if "tp" not in plan:
+        assert sent["reduce_scatter"] == 1
 
 
 PART = re.compile(r"tensor<(\d+)xf32> \{dist\.flat = #dist\.flat<([0-9x]+) .*? "

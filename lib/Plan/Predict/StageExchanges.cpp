@@ -16,16 +16,6 @@ static double buckets(double bytes, int64_t ranks) {
   return double(schedule::countBuckets(bytes, ranks));
 }
 
-/// In how many calls gradients are summed that nothing scatters in the update.
-double StageCosts::gradientSums(const WeightClass &weights, const StageRun &run,
-                                double bytes) const {
-  int64_t ranks = mesh.size(weights.rest);
-  // A processor runs dtc's programs alone; on GPUs any may be meant.
-  return model.getCluster().sharedMemory
-             ? double(schedule::countGradientSums(weights.count(run), bytes, ranks))
-             : buckets(bytes, ranks);
-}
-
 /// Into how many parts what a stage stores at a level is gathered: its blocks that have it.
 double StageCosts::pieces(WeightClass::Level level, const StageRun &run) const {
   int all = blocksBefore[run.end] - blocksBefore[run.begin];
@@ -143,55 +133,84 @@ double StageCosts::lastShare(const WeightClass &weights, const StageRun &run) co
 
 /// Sums of gradients once a step: to where the state is stored, the rest among
 /// the ranks that hold the same part.
-StageCosts::Reductions StageCosts::reductions(const WeightClass &weights,
-                                              const StageRun &run) const {
+StageCosts::Few<StageCosts::Once> StageCosts::sumsOf(const WeightClass &weights,
+                                                     const StageRun &run) const {
+  using Calls = Once::Calls;
   bool half = reducesHalfSums(weights, run);
   auto bytes = double(half ? weights.parameters(run) : weights.gradients(run));
-  Reductions result;
+  int64_t count = weights.count(run);
+  Few<Once> result;
   if (!weights.trained || weights.pending.empty() || bytes <= 0)
     return result;
   bool scattered = !weights.gradient.empty();
   if (!scattered && ownersBroadcast(weights)) {
-    result.add(exchange(StepKind::AllReduce, weights.pending, bytes,
-                        buckets(bytes, weights.ranks.pending)));
+    result.add({StepKind::AllReduce, &weights.pending, Calls::Buckets, bytes, count});
     return result;
   }
   const AxisList &target = scattered ? weights.gradient : weights.state;
-  int64_t ranks = scattered ? weights.ranks.gradient : weights.ranks.state;
   if (half && !target.empty())
-    result.add(exchange(StepKind::AllReduce, target, bytes, 1));
+    result.add({StepKind::AllReduce, &target, Calls::One, bytes, count});
   else if (!scattered && !target.empty())
-    result.add(exchange(StepKind::ReduceScatter, target, bytes, buckets(bytes, ranks)));
-  bytes /= half ? 1 : double(ranks);
-  if (!weights.rest.empty()) {
-    bool inUpdate = !scattered && !target.empty();
-    result.add(exchange(StepKind::AllReduce, weights.rest, bytes,
-                        inUpdate ? buckets(bytes, mesh.size(weights.rest))
-                                 : gradientSums(weights, run, bytes)));
-  }
+    result.add({StepKind::ReduceScatter, &target, Calls::Buckets, bytes, count});
+  bytes /= half ? 1 : double(scattered ? weights.ranks.gradient : weights.ranks.state);
+  bool inUpdate = !scattered && !target.empty();
+  if (!weights.rest.empty())
+    result.add({StepKind::AllReduce, &weights.rest, inUpdate ? Calls::Buckets : Calls::GradientSums,
+                bytes, count});
   return result;
 }
 
 /// Parameters whose update is split are gathered for all ranks after it, unless
 /// each pass gathers them.
-StageCosts::Exchange StageCosts::regather(const WeightClass &weights, const StageRun &run) const {
-  if (!weights.trained || !weights.storage.empty() || weights.state.empty())
-    return {};
-  auto bytes = double(weights.parameters(run));
-  int64_t ranks = weights.ranks.state;
-  if (hasPlaces(model.getCluster().software)) { // classes that are split alike share calls
-    auto shares = [&](const WeightClass &each) {
-      return each.trained && each.calls == weights.calls;
-    };
-    if (&weights != &*std::find_if(classes.begin(), classes.end(), shares))
-      return {};
-    bytes = 0;
-    for (const WeightClass &each : classes)
-      bytes += shares(each) ? double(each.parameters(run)) : 0;
-  }
+StageCosts::Few<StageCosts::Once> StageCosts::gathersOnce(const WeightClass &weights,
+                                                          const StageRun &run) const {
+  Few<Once> result;
   // A part that goes round from its owner takes the hops and the traffic of gathering it.
-  return exchange(StepKind::AllGather, weights.state, bytes,
-                  ownersBroadcast(weights) ? double(ranks) : buckets(bytes, ranks));
+  if (weights.trained && weights.storage.empty() && !weights.state.empty())
+    result.add({StepKind::AllGather, &weights.state,
+                ownersBroadcast(weights) ? Once::Calls::Owners : Once::Calls::Buckets,
+                double(weights.parameters(run)), weights.count(run)});
+  return result;
+}
+
+/// Programs of dtc's own have common calls for all classes that do the same. These are those of
+/// the first one.
+StageCosts::Exchange StageCosts::inCalls(Once once, const WeightClass &weights, const StageRun &run,
+                                         Few<Once> (StageCosts::*of)(const WeightClass &,
+                                                                     const StageRun &)
+                                             const) const {
+  if (hasPlaces(model.getCluster().software))
+    for (const WeightClass &other : classes)
+      for (const Once &each : (this->*of)(other, run))
+        if (&other != &weights && each.isLike(once)) {
+          if (&other < &weights)
+            return {};
+          once.bytes += each.bytes;
+          once.count += each.count;
+        }
+  int64_t ranks = mesh.size(*once.axes);
+  double calls = once.calls == Once::Calls::One      ? 1
+                 : once.calls == Once::Calls::Owners ? double(ranks)
+                                                     : buckets(once.bytes, ranks);
+  // A processor runs dtc's programs alone; on GPUs any may be meant.
+  if (once.calls == Once::Calls::GradientSums && model.getCluster().sharedMemory)
+    calls = double(schedule::countGradientSums(once.count, once.bytes, ranks));
+  return exchange(once.kind, *once.axes, once.bytes, calls);
+}
+
+StageCosts::Reductions StageCosts::reductions(const WeightClass &weights,
+                                              const StageRun &run) const {
+  Reductions result;
+  for (const Once &sum : sumsOf(weights, run))
+    result.add(inCalls(sum, weights, run, &StageCosts::sumsOf));
+  return result;
+}
+
+StageCosts::Exchange StageCosts::regather(const WeightClass &weights, const StageRun &run) const {
+  Exchange result;
+  for (const Once &gather : gathersOnce(weights, run))
+    result = inCalls(gather, weights, run, &StageCosts::gathersOnce);
+  return result;
 }
 
 } // namespace dtc::plan

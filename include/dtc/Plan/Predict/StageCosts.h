@@ -242,14 +242,15 @@ public:
     double bytes = 0, seconds = 0; ///< of all calls
     double calls = 0;
   };
-  /// One after the other.
-  struct Reductions {
-    const Exchange *begin() const { return list.data(); }
-    const Exchange *end() const { return list.data() + count; }
-    void add(const Exchange &exchange) { list[count++] = exchange; }
-    std::array<Exchange, 2> list;
+  /// Few, one after the other.
+  template <typename T> struct Few {
+    const T *begin() const { return list.data(); }
+    const T *end() const { return list.data() + count; }
+    void add(const T &each) { list[count++] = each; }
+    std::array<T, 2> list;
     size_t count = 0;
   };
+  using Reductions = Few<Exchange>;
   /// Before the forward and again before the backward pass; within each
   /// backward pass; once a step before, and after the update. What several classes exchange by
   /// common calls is that of the first one.
@@ -291,7 +292,27 @@ private:
                     double pieces) const;
   bool ownersBroadcast(const WeightClass &weights) const;
   bool reducesHalfSums(const WeightClass &weights, const StageRun &run) const;
-  double gradientSums(const WeightClass &weights, const StageRun &run, double bytes) const;
+  /// What is exchanged once a step, before it is divided into calls.
+  struct Once {
+    sharding::StepKind kind = sharding::StepKind::AllReduce;
+    const sharding::AxisList *axes = nullptr;
+    enum class Calls : uint8_t {
+      One,
+      Owners,      ///< one for each rank
+      Buckets,     ///< of a good size
+      GradientSums ///< as the last backward pass makes them
+    };
+    Calls calls = Calls::Buckets;
+    double bytes = 0;
+    int64_t count = 0; ///< of parameters
+    bool isLike(const Once &other) const {
+      return kind == other.kind && *axes == *other.axes && calls == other.calls;
+    }
+  };
+  Few<Once> sumsOf(const WeightClass &weights, const StageRun &run) const;
+  Few<Once> gathersOnce(const WeightClass &weights, const StageRun &run) const;
+  Exchange inCalls(Once once, const WeightClass &weights, const StageRun &run,
+                   Few<Once> (StageCosts::*of)(const WeightClass &, const StageRun &) const) const;
   double lastShare(const WeightClass &weights, const StageRun &run) const;
   void countBlocks(const std::vector<Block> &blocks, const std::vector<bool> &higher);
   double pieces(WeightClass::Level level, const StageRun &run) const;
