@@ -88,24 +88,15 @@ double leastPeakBytes(const schedule::Schedule &schedule, const Costs &costs, in
   double held = 0, most = costs.ranks[rank].updateTransient;
   for (const schedule::Call &call : schedule.calls[rank]) {
     const StageCost &stage = costs.stages[schedule.stage(rank, call.chunk)];
-    switch (call.pass) {
-    case schedule::Pass::Forward:
+    if (call.pass == schedule::Pass::Forward)
       held += stage.savedBytes;
-      most = std::max(most, held + stage.forwardTransient);
-      break;
-    case schedule::Pass::Backward:
-      most = std::max(most, held + stage.backwardTransient);
+    most = std::max(most, held + transientOf(stage, call.pass));
+    if (call.pass == schedule::Pass::Backward)
       held -= stage.savedBytes;
-      break;
-    case schedule::Pass::InputGrad:
-      most = std::max(most, held + stage.backwardTransient);
+    else if (call.pass == schedule::Pass::InputGrad)
       held += stage.keptBytes - stage.savedBytes;
-      break;
-    case schedule::Pass::WeightGrad:
-      most = std::max(most, held + stage.weightGradTransient);
+    else if (call.pass == schedule::Pass::WeightGrad)
       held -= stage.keptBytes;
-      break;
-    }
   }
   return (costs.ranks[rank].staticBytes + most) * (1 - kRounding);
 }

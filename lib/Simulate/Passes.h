@@ -4,6 +4,8 @@
 
 #include "dtc/Simulate/Simulate.h"
 
+#include <algorithm>
+
 namespace dtc::simulate {
 
 inline Work workOf(const StageCost &stage, schedule::Pass pass) {
@@ -18,6 +20,21 @@ inline Work workOf(const StageCost &stage, schedule::Pass pass) {
     return stage.weightGrad;
   }
   return {};
+}
+
+/// What a call has beyond what is kept when it begins, at most.
+inline double transientOf(const StageCost &stage, schedule::Pass pass) {
+  switch (pass) {
+  case schedule::Pass::Forward:
+    return stage.forwardTransient;
+  case schedule::Pass::Backward:
+    return stage.backwardTransient;
+  case schedule::Pass::InputGrad:
+    return stage.backwardTransient + std::max(0.0, stage.keptBytes - stage.savedBytes);
+  case schedule::Pass::WeightGrad:
+    return stage.weightGradTransient;
+  }
+  return 0;
 }
 
 inline double temporariesOf(const StageCost &stage, schedule::Pass pass) {

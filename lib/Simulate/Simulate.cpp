@@ -242,10 +242,7 @@ void Simulator::startCall(int32_t rank) {
   line.exposedSeconds += free - state.freeSince;
   state.inCall = true;
   state.callBegin = now;
-  addBytes(rank, forward ? stage.savedBytes + stage.forwardTransient
-                 : made.pass == Pass::WeightGrad
-                     ? stage.weightGradTransient
-                     : stage.backwardTransient);
+  addBytes(rank, (forward ? stage.savedBytes : 0) + transientOf(stage, made.pass));
   Work work = workOf(stage, made.pass);
   state.overlapping = work.overlapped > 0;
   addJob(rank, {EventKind::Overlapped, made.chunk, made.microbatch, work.overlapped});
@@ -306,20 +303,11 @@ void Simulator::finishCall(int32_t rank) {
   static constexpr EventKind kinds[] = {EventKind::Forward, EventKind::Backward,
                                         EventKind::InputGrad, EventKind::WeightGrad};
   record(kinds[int(made.pass)], rank, made.chunk, made.microbatch, state.callBegin);
-  switch (made.pass) {
-  case Pass::Forward:
-    addBytes(rank, -stage.forwardTransient);
-    break;
-  case Pass::Backward:
-    addBytes(rank, -stage.backwardTransient - stage.savedBytes);
-    break;
-  case Pass::InputGrad:
-    addBytes(rank, stage.keptBytes - stage.backwardTransient - stage.savedBytes);
-    break;
-  case Pass::WeightGrad:
-    addBytes(rank, -stage.weightGradTransient - stage.keptBytes);
-    break;
-  }
+  double stays = made.pass == Pass::Forward     ? 0
+                 : made.pass == Pass::Backward  ? -stage.savedBytes
+                 : made.pass == Pass::InputGrad ? stage.keptBytes - stage.savedBytes
+                                                : -stage.keptBytes;
+  addBytes(rank, stays - transientOf(stage, made.pass));
   state.inCall = false;
   state.freeSince = state.sentUntil = streams.now();
   ++state.next;

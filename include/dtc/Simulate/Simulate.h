@@ -53,8 +53,8 @@ struct StageCost {
   Work inputGrad, weightGrad; ///< a full backward call is the sum of all three
   /// Kept from the beginning of a forward call to the end of the backward pass.
   double savedBytes = 0;
-  /// What is left of it, gradients included, from an input gradient call to its
-  /// weight gradient call.
+  /// What is held, gradients included, from an input gradient call to its weight gradient call.
+  /// Where that is more than was saved, it grows during the first.
   double keptBytes = 0;
   /// Beyond what is kept, while a call runs.
   double forwardTransient = 0, backwardTransient = 0, weightGradTransient = 0;

@@ -137,11 +137,13 @@ simulate::StageCost StageCosts::stage(const StageRun &run) const {
   cost.reductionSeconds = parameters.reductionSeconds;
   cost.reductionOverlap = parameters.reductionOverlap;
   cost.savedBytes = double(savedBytes(run));
-  cost.keptBytes = cost.savedBytes;
+  cost.keptBytes = double(keptBytes(run));
   double transient = double(peakBytes(run)) - cost.savedBytes;
   cost.forwardTransient = parameters.forwardTransient + transient;
   cost.backwardTransient = parameters.backwardTransient + transient;
-  cost.weightGradTransient = cost.backwardTransient;
+  if (schedule::describe(degrees.schedule).splitsBackward())
+    transient = std::min(transient, double(temporaryBytes(StageCall::WeightGrad, run)));
+  cost.weightGradTransient = parameters.backwardTransient + transient;
   cost.waitingBytes = double(waitingBytes(run));
   if (degrees.pp == 1 || !hasPlaces(model.getCluster().software))
     return cost; // calls without places of their own

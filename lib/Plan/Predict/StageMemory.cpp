@@ -55,6 +55,15 @@ int64_t StageCosts::waitingBytes(const StageRun &run) const {
          (run.kept > run.begin ? recomputed->waitingBytes(run.begin, run.kept) : 0);
 }
 
+/// What is saved for gradients of weights, or made again for them, and the gradients that they
+/// read.
+int64_t StageCosts::keptBytes(const StageRun &run) const {
+  int64_t saved = unitCosts.savedForWeights(run.kept, run.end);
+  if (run.kept > run.begin)
+    saved += recomputed->savedForWeights(run.begin, run.kept);
+  return saved + waitingBytes(run);
+}
+
 bool StageCosts::placesCalls() const {
   return degrees.pp > 1 && hasPlaces(model.getCluster().software);
 }
@@ -65,8 +74,11 @@ int64_t StageCosts::slotBytes(const StageRun &run, bool splits) const {
 
 int64_t StageCosts::heldBytes(const StageRun &run, const InFlight &held) const {
   const int64_t slot = slotBytes(run, held.splits);
-  if (!placesCalls())
-    return peakBytes(run) + (held.microbatches - 1) * slot;
+  if (!placesCalls()) {
+    // What waits grows while the call of input gradients runs.
+    int64_t grown = held.splits ? std::max<int64_t>(0, keptBytes(run) - slot) : 0;
+    return peakBytes(run) + (held.microbatches - 1) * slot + grown;
+  }
   auto own = [&](StageCall call) { return temporaryBytes(call, run); };
   if (!held.splits)
     return held.microbatches * slot + std::max(own(StageCall::Forward), own(StageCall::Backward));

@@ -152,7 +152,7 @@ std::vector<UnitUse> UnitCosts::usesOf(const ProblemFacts &facts,
       }
     for (int buffer : step.reads) {
       add(step.backward() ? uses[buffer].backward : uses[buffer].forward, unit);
-      if (calls.has(StageCall::WeightGrad, i) && calls.waits(buffer))
+      if (calls.has(StageCall::WeightGrad, i) && calls.isReadLate(buffer))
         add(uses[buffer].late, unit);
       uses[buffer].isTerm |= calls.readsTerms(i);
     }
@@ -359,14 +359,15 @@ namespace {
 /// What values take in stages, by when they are held.
 struct MemoryTables {
   explicit MemoryTables(int units)
-      : saved(units), staticSaved(units), waiting(units), before(units), after(units) {
+      : saved(units), staticSaved(units), lateSaved(units), waiting(units), before(units),
+        after(units) {
     for (StageTable &each : passing)
       each = StageTable(units);
   }
   void add(const UnitUse &use) {
     addPassing(use, passing);
     if (!use.late.empty())
-      waiting.addToStagesWith(use.late, use.bytes);
+      (use.forwardWriter ? lateSaved : waiting).addToStagesWith(use.late, use.bytes);
     if (use.forwardWriter) {
       saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
       if (use.isStatic)
@@ -376,7 +377,7 @@ struct MemoryTables {
       addAfter(use, after);
     }
   }
-  StageTable saved, staticSaved, waiting, before, after, passing[kStageCalls];
+  StageTable saved, staticSaved, lateSaved, waiting, before, after, passing[kStageCalls];
 };
 } // namespace
 
@@ -395,8 +396,8 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
     else
       all.add(wholeUse(use));
   for (StageTable MemoryTables::*table :
-       {&MemoryTables::saved, &MemoryTables::staticSaved, &MemoryTables::waiting,
-        &MemoryTables::before, &MemoryTables::after}) {
+       {&MemoryTables::saved, &MemoryTables::staticSaved, &MemoryTables::lateSaved,
+        &MemoryTables::waiting, &MemoryTables::before, &MemoryTables::after}) {
     (all.*table).addCopies(repeated.*table, fold.count, fold.copies);
     (all.*table).finish();
   }
@@ -407,6 +408,7 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
   }
   saved = std::move(all.saved);
   staticSaved = std::move(all.staticSaved);
+  lateSaved = std::move(all.lateSaved);
   waiting = std::move(all.waiting);
   before = std::move(all.before);
   after = std::move(all.after);

@@ -41,8 +41,7 @@ void StagePrices::price(Stage &entry, const StageRun &run) const {
       stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
       rank.update.blocking;
   entry.inputGrad = stage.inputGrad;
-  double transient = std::max({stage.forwardTransient, stage.backwardTransient,
-                               stage.weightGradTransient});
+  double transient = std::max(stage.forwardTransient, stage.backwardTransient);
   entry.updateBytes = rank.staticBytes + rank.updateTransient;
   const int64_t slot = costs.savedBytes(run), most = costs.peakBytes(run);
   entry.bytes = rank.staticBytes + transient - double(most - slot);

@@ -58,6 +58,19 @@ TEST(Memory, WeightGradientsKeepAPart) {
   EXPECT_EQ(run(shape, costs, true).ranks[0].memory, expected);
 }
 
+/// What is computed again for them waits, which is more than was saved.
+TEST(Memory, WeightGradientsMayKeepMoreThanWasSaved) {
+  ScheduleShape shape{ScheduleKind::ZeroBubble, 1, 1, 1};
+  Costs costs = equalStages(shape);
+  costs.stages[0].savedBytes = 10;
+  costs.stages[0].keptBytes = 40;
+  costs.stages[0].backwardTransient = 5;
+  costs.stages[0].weightGradTransient = 2;
+  std::vector<MemoryPoint> expected = {{0, 10}, {1, 45}, {2, 42}, {3, 0}};
+  EXPECT_EQ(run(shape, costs, true).ranks[0].memory, expected);
+  EXPECT_NEAR(leastPeakBytes(*dtc::schedule::makeSchedule(shape), costs, 0), 45, 1e-3);
+}
+
 /// Slots and messages have places all step, behind which the largest call has its temporaries.
 TEST(Memory, PlacesAreKeptAllStep) {
   auto places = [](ScheduleKind kind, double update) {

@@ -27,9 +27,9 @@ public:
   bool has(StageCall call, size_t step) const {
     return call == StageCall::Backward ? steps[step] != StageCall::Forward : steps[step] == call;
   }
-  /// Whether a call of input gradients makes a buffer that one of weight gradients reads.
-  bool waits(size_t buffer) const {
-    return made[buffer] == StageCall::InputGrad && readLate[buffer];
+  /// Whether a call of weight gradients reads a buffer that another call makes.
+  bool isReadLate(size_t buffer) const {
+    return made[buffer] && made[buffer] != StageCall::WeightGrad && readLate[buffer];
   }
   /// Whether a slot has what a call makes or reads in a buffer.
   bool isKeptBy(size_t buffer, StageCall call) const;

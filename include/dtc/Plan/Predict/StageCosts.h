@@ -200,6 +200,8 @@ public:
   bool placesCalls() const;
   /// Of a slot alone where the backward pass comes in two calls, and of a call alone.
   int64_t waitingBytes(const StageRun &run) const;
+  /// What a microbatch holds between these two calls.
+  int64_t keptBytes(const StageRun &run) const;
   int64_t temporaryBytes(StageCall call, const StageRun &run) const;
   /// All that recomputing adds to the work of its calls.
   simulate::Work recomputation(const StageRun &run) const;

@@ -40,7 +40,7 @@ struct UnitUse {
   int writer = -1; ///< -1: none, or what isn't part of the activations
   bool forwardWriter = false;
   std::vector<int> forward, backward; ///< readers, ascending and distinct
-  std::vector<int> late; ///< of what waits for them, readers that make gradients of weights
+  std::vector<int> late; ///< readers that make gradients of weights from what was there before
   bool isTerm = false;   ///< of a weight's gradient: summed up where it is made
   bool isStatic = false; ///< made of constants and buffers alone
   int64_t bytes = 0;
@@ -134,6 +134,8 @@ public:
   int64_t peakBytes(int a, int b, int zero = 0, double share = 0) const;
   /// What a microbatch keeps beside it where its backward pass comes in two calls.
   int64_t waitingBytes(int a, int b) const { return waiting(a, b); }
+  /// Of what is saved, what gradients of weights read.
+  int64_t savedForWeights(int a, int b) const { return lateSaved(a, b); }
   /// The most that a call has beside what is kept for other calls, and beside messages.
   int64_t temporaryBytes(StageCall call, int a, int b, int zero = 0, double share = 0) const;
   /// What a rank sends over the cut before a unit, each pass.
@@ -222,7 +224,7 @@ private:
   FoldedCuts executed; ///< what was executed; the same, unless it was folded
   std::vector<int> executedUnit;                     ///< by position
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
-  StageTable saved, staticSaved, waiting;
+  StageTable saved, staticSaved, lateSaved, waiting;
   /// Of what is live in the whole model's execution, what isn't a stage's: of the forward pass
   /// before it, of the backward pass after it.
   StageTable before, after;

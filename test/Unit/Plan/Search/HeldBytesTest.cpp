@@ -1,5 +1,6 @@
 // What stages hold for the microbatches that are in flight at once.
 #include "FoundStages.h"
+#include "Transformer.h"
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -22,6 +23,32 @@ TEST(HeldBytes, AMicrobatchAddsItsSlotAndWhatWaitsForTheGradientsOfWeights) {
                 3 * costs.slotBytes(run, splits));
   }
   EXPECT_GT(waiting, 0);
+}
+
+/// Other programs free what only gradients of data need. What blocks compute again for gradients of
+/// weights, they hold until these.
+TEST(HeldBytes, OtherProgramsHoldWhatGradientsOfWeightsReadBetweenTheirCalls) {
+  Cluster on = cluster("dgx-h100");
+  on.software = Software();
+  on.software.compiled = false;
+  double grown[2] = {0, 0}; // during the call of input gradients, by whether blocks are recomputed
+  for (bool full : {false, true}) {
+    std::string pins = "dp=1,tp=1,pp=2,schedule=zb,recompute=";
+    FoundStages of(best(transformer({8}), 2, pins + (full ? "full" : "none"), on), on);
+    const StageCosts &costs = of.stages.costs();
+    ASSERT_FALSE(costs.placesCalls());
+    for (const StageRun &run : of.stages.getStages()) {
+      dtc::simulate::StageCost cost = costs.stage(run);
+      EXPECT_EQ(cost.keptBytes, double(costs.keptBytes(run)));
+      EXPECT_GT(cost.keptBytes, cost.waitingBytes);
+      EXPECT_LE(cost.weightGradTransient, cost.backwardTransient);
+      grown[full] += cost.keptBytes - cost.savedBytes;
+      EXPECT_EQ(costs.heldBytes(run, {2, true}) - costs.heldBytes(run, {2, false}),
+                std::max<int64_t>(0, costs.keptBytes(run) - costs.savedBytes(run)));
+    }
+  }
+  EXPECT_GT(grown[true], 0);
+  EXPECT_GT(grown[true], grown[false]);
 }
 
 } // namespace
