@@ -48,10 +48,6 @@ Outcome<Partitioned> partition(const Options &options, Planned planned) {
                      " a rank, more than the " + report::formatBytes(predicted.memoryCapacity) +
                      " there are",
                  plan::ErrorCategory::NoPlan});
-  if (std::string buffer = stages::bufferOfSeveralStages(planned.module()); !buffer.empty())
-    return fail({options.model + ": one stage of the pipeline changes " + buffer +
-                 ", another one reads it, as where a batch norm is used several times; plan it "
-                 "with pp=1"});
   std::vector<std::string> parameters = parametersOf(planned.module());
   schedule::ScheduleShape shape = plan::scheduleShape(planned.search.plan.degrees);
   pipelines::PartitionPipeline asked;

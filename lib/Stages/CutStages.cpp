@@ -167,28 +167,6 @@ static LogicalResult joinDevices(MutableArrayRef<ModuleOp> groups, std::vector<i
   return success();
 }
 
-std::string bufferOfSeveralStages(ModuleOp module) {
-  auto joint = module.lookupSymbol<func::FuncOp>("loss_and_grads");
-  ArrayAttr devices = devicesOf(module);
-  if (!joint || !devices || devices.size() <= 1)
-    return "";
-  auto stageOf = [](Operation *op) -> std::optional<int> {
-    auto stage = op->getAttrOfType<IntegerAttr>(dist::DistDialect::kStage);
-    return stage ? static_cast<int>(stage.getInt()) : kAnyStage;
-  };
-  for (auto [i, value] : llvm::enumerate(joint.front().getTerminator()->getOperands())) {
-    RoleAttr role = getResultRole(joint, i);
-    Operation *producer = value.getDefiningOp();
-    if (!role || role.getKind() != RoleKind::Buffer || !producer)
-      continue;
-    const int own = *stageOf(producer);
-    // What no stage makes alone becomes the first one's.
-    if (readerElsewhere(joint, role, own == kAnyStage ? 0 : own, stageOf))
-      return role.getName().str();
-  }
-  return "";
-}
-
 LogicalResult cutStages(ModuleOp module) {
   ArrayAttr devices = devicesOf(module);
   if (!devices || devices.size() <= 1)

@@ -98,8 +98,9 @@ static bool mayReturn(RoleAttr role, bool trains) {
   return isSummedUp(role) || role.getKind() == RoleKind::Buffer;
 }
 
-Operation *readerElsewhere(func::FuncOp joint, RoleAttr buffer, int stage,
-                           llvm::function_ref<std::optional<int>(Operation *)> stageOf) {
+/// Who reads a buffer elsewhere than in a stage's forward pass; null where nobody does.
+static Operation *readerElsewhere(func::FuncOp joint, RoleAttr buffer, int stage,
+                                  llvm::function_ref<std::optional<int>(Operation *)> stageOf) {
   SmallVector<Value> read;
   for (BlockArgument argument : joint.getArguments())
     if (getArgRole(joint, argument.getArgNumber()) == buffer)

@@ -12,10 +12,6 @@ namespace dtc::stages {
 /// Of what is computed wherever it is needed.
 inline constexpr int kAnyStage = -1;
 
-/// Who reads a buffer elsewhere than in a stage's forward pass; null where nobody does.
-mlir::Operation *readerElsewhere(mlir::func::FuncOp joint, graph::RoleAttr buffer, int stage,
-                                 llvm::function_ref<std::optional<int>(mlir::Operation *)> stageOf);
-
 /// The loss or a gradient, as the sum of its terms; or what replaces a buffer, or an output, as
 /// one term.
 struct ReturnedSum {

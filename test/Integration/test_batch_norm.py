@@ -78,10 +78,8 @@ def test_statistics_go_on_after_a_restart(tmp_path):
     assert "would change what the model keeps from step to step: " in refused.error_line()
 
 
-@pytest.mark.parametrize("plan,code", [("pp=8,micro_batch=4", 3), ("tp=8,micro_batch=4", 0)])
-def test_statistics_that_two_stages_would_change(tmp_path, plan, code):
-    """A norm that is used several times: the next microbatch would begin where the last one has ended."""
-    path = tmp_path / "m.pt2"
+def with_a_norm_used_twice(path):
+    """The stem's norm also takes the place of the first layer's."""
     with zipfile.ZipFile(MODELS / "resnet_norms.pt2") as before, zipfile.ZipFile(path, "w") as after:
         for info in before.infolist():
             data = before.read(info)
@@ -93,12 +91,30 @@ def test_statistics_that_two_stages_would_change(tmp_path, plan, code):
                             argument["arg"]["as_tensor"]["name"] = re.sub("layer1_0_bn.", "bn1", name)
                 data = json.dumps(program).encode()
             after.writestr(info, data)
-    compiled = call("dtc", "compile", path, "--loss", "cross_entropy", "--devices", 8, "--global-batch", 8, "--plan", plan,
-                    "-o", tmp_path / "m.dtc")
-    assert compiled.code == code, compiled.err
-    if code:
-        assert "one stage of the pipeline changes bn1.running_mean, another one reads it" in compiled.error_line()
-        assert not (tmp_path / "m.dtc").exists()
+    return str(path)
+
+
+def test_a_norm_that_is_used_twice_is_not_cut_apart(trainer, tmp_path):
+    """The next microbatch would begin where the last one has ended. Other cuts are left, and train as one rank does."""
+    path = with_a_norm_used_twice(tmp_path / "m.pt2")
+    one, cut = (trainer.train(path, "resnet_tiny", devices=devices, plan=plan)
+                for devices, plan in ((1, "micro_batch=4"), (4, "pp=4,micro_batch=4")))
+    assert numpy.allclose(one.column("loss"), cut.column("loss"), rtol=2e-5)
+    shared = [name for name in cut.weights if name.startswith("bn1.running")]
+    assert len(shared) == 2
+    for name in shared:
+        assert numpy.allclose(one.weights[name], cut.weights[name], rtol=2e-5, atol=2e-5), name
+
+
+@pytest.mark.parametrize("command", ["plan", "compile"])
+def test_too_many_stages_for_a_norm_that_is_used_twice(tmp_path, command):
+    path = with_a_norm_used_twice(tmp_path / "m.pt2")
+    refused = call("dtc", command, path, "--loss", "cross_entropy", "--devices", 512, "--global-batch", 8, "--plan",
+                   "pp=512,micro_batch=4", *(["-o", tmp_path / "m.dtc"] if command == "compile" else []))
+    assert refused.code == 4, refused.err
+    assert re.search(r"one stage must have all that changes and reads \S+\.running_\S+, as where a batch norm is used several "
+                     r"times, which leaves \d+ stages at most: 512", refused.error_line())
+    assert not (tmp_path / "m.dtc").exists()
 
 
 def test_a_batch_of_one_is_refused(tmp_path):

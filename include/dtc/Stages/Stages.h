@@ -52,9 +52,6 @@ namespace dtc::stages {
 /// @rank0, @rank1, ... A module whose mesh has no stages stays as it is. Refused: a gradient that
 /// a later stage needs.
 mlir::LogicalResult cutStages(mlir::ModuleOp module);
-/// A buffer that the step replaces in one stage and reads in another, or in the backward pass, so
-/// that it can't be cut; or "". Each microbatch would wait for the one before.
-std::string bufferOfSeveralStages(mlir::ModuleOp module);
 
 /// The modules of the pipeline's ranks in their order; the module itself where it wasn't cut.
 llvm::SmallVector<mlir::ModuleOp> rankModules(mlir::ModuleOp module);

@@ -1,6 +1,7 @@
 #include "Verifier.h"
 
 #include "dtc/Plan/Plan/Blocks.h"
+#include "dtc/Plan/Plan/ChangedBuffers.h"
 #include "dtc/Plan/Plan/Flow.h"
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Sharding/Ring.h"
@@ -211,6 +212,8 @@ void Verifier::checkStages() {
     placement = schedule::placementOf(shape);
   if (plan.stages.empty())
     report("plan has no stage");
+  const std::vector<JoinedOps> joined =
+      plan.stages.size() > 1 ? joinedOps(problem, facts()) : std::vector<JoinedOps>();
   int64_t next = 0, lastForward = 0;
   for (size_t op = 0; op < problem.ops.size(); ++op)
     if (!problem.ops[op].backward && problem.ops[op].kind != OpKind::GradientSum)
@@ -221,6 +224,9 @@ void Verifier::checkStages() {
     if (stage.firstOp != next || stage.lastOp < stage.firstOp || stage.lastOp > lastForward)
       report(name + " doesn't follow the one before: ops " + std::to_string(stage.firstOp) +
              " to " + std::to_string(stage.lastOp));
+    if (const JoinedOps *apart = cutApart(joined, static_cast<OpId>(stage.firstOp)))
+      report("one stage must have all that changes and reads " + apart->buffer +
+             ", as where a batch norm is used several times: " + name + " cuts it apart");
     next = std::clamp<int64_t>(stage.lastOp, -1, lastForward) + 1;
     checkDevices(i, placement, taken);
   }

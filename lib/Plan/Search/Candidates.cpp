@@ -285,6 +285,19 @@ static std::string namesOfChunked() {
   return names;
 }
 
+std::string Enumeration::tooFewOps(int64_t most, int64_t stages) const {
+  auto widest =
+      std::max_element(joined.begin(), joined.end(), [](const JoinedOps &a, const JoinedOps &b) {
+        return a.last - a.first < b.last - b.first;
+      });
+  if (widest == joined.end())
+    return "the forward pass has " + std::to_string(most) +
+           " ops, too few for as many stages: " + std::to_string(stages);
+  return "one stage must have all that changes and reads " + widest->buffer +
+         ", as where a batch norm is used several times, which leaves " + std::to_string(most) +
+         " stages at most: " + std::to_string(stages);
+}
+
 /// One schedule of degrees that have all else.
 void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks) {
   if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks)) {
@@ -299,8 +312,7 @@ void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks
   const bool asked = spec.pp && (spec.chunks || chunks == fewest);
   if (int64_t most = mostStages(asked ? spec.pp : std::nullopt); degrees.pp * chunks > most) {
     if (asked)
-      result.refusal = "the forward pass has " + std::to_string(most) +
-                       " ops, too few for as many stages: " + std::to_string(degrees.pp * chunks);
+      result.refusal = tooFewOps(most, degrees.pp * chunks);
     else if (result.refusal.empty())
       result.refusal = "without pp and chunks given, the model is cut into " +
                        std::to_string(most) +

@@ -1,5 +1,6 @@
 #include "CutPositions.h"
 
+#include "dtc/Plan/Plan/ChangedBuffers.h"
 #include "dtc/Plan/Shard/Experts.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -13,7 +14,8 @@ namespace dtc::plan {
 /// More units than this aren't told apart.
 static constexpr int64_t kMaxUnits = 256;
 
-static void finish(std::vector<OpId> &cuts, OpId end) {
+static void finish(std::vector<OpId> &cuts, OpId end, const std::vector<JoinedOps> &joined) {
+  std::erase_if(cuts, [&](OpId cut) { return cutApart(joined, cut) != nullptr; });
   cuts.push_back(0);
   cuts.push_back(end);
   keepDistinct(cuts);
@@ -61,12 +63,13 @@ static std::vector<OpId> inAllBlocks(std::vector<OpId> cuts, const std::vector<B
 std::vector<OpId> cutPositions(const Problem &problem, const ProblemFacts &facts,
                                const std::vector<Block> &blocks, int64_t stages) {
   OpId end = facts.lastForward + 1;
+  const std::vector<JoinedOps> joined = joinedOps(problem, facts);
   std::vector<OpId> cuts;
   for (const Block &block : blocks) {
     cuts.push_back(block.first);
     cuts.push_back(block.last + 1);
   }
-  finish(cuts, end);
+  finish(cuts, end, joined);
   auto units = [&] { return static_cast<int64_t>(cuts.size()) - 1; };
   constexpr int64_t many = 48; // then whole blocks are even enough
   if (stages == 1 || (!blocks.empty() && units() >= std::min(2 * stages, std::max(many, stages))))
@@ -76,17 +79,17 @@ std::vector<OpId> cutPositions(const Problem &problem, const ProblemFacts &facts
   if (Experts(problem, facts).mostRanks > 1) {
     std::vector<OpId> alike = inAllBlocks(more, blocks);
     alike.insert(alike.end(), cuts.begin(), cuts.end());
-    finish(alike, end);
+    finish(alike, end, joined);
     if (static_cast<int64_t>(alike.size()) - 1 <= kMaxUnits)
       more = std::move(alike);
   }
   cuts.insert(cuts.end(), more.begin(), more.end());
-  finish(cuts, end);
+  finish(cuts, end, joined);
   if (units() >= stages)
     return cuts;
   cuts.resize(end);
   std::iota(cuts.begin(), cuts.end(), 0);
-  finish(cuts, end);
+  finish(cuts, end, joined);
   return cuts;
 }
 

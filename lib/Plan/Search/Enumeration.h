@@ -3,6 +3,8 @@
 
 #include "Candidates.h"
 
+#include "dtc/Plan/Plan/ChangedBuffers.h"
+
 #include <array>
 #include <map>
 #include <set>
@@ -13,15 +15,18 @@ class Enumeration {
 public:
   Enumeration(const Problem &problem, const ProblemFacts &facts, const Spec &spec,
               const SearchOptions &options, const SearchRange &range)
-      : problem(problem), facts(facts), spec(spec), options(options), range(range) {}
+      : problem(problem), facts(facts), spec(spec), options(options), range(range),
+        joined(joinedOps(problem, facts)) {}
 
   Candidates run();
 
 private:
   /// Stages of less than a layer are for those who ask for them.
   int64_t mostStages(const std::optional<int64_t> &pinned) const {
-    int64_t ops = static_cast<int64_t>(facts.lastForward) + 1;
-    return pinned || range.layers == 0 ? ops : std::min(ops, range.layers + 2);
+    int64_t starts = 1;
+    for (OpId op = 1; op <= facts.lastForward; ++op)
+      starts += cutApart(joined, op) == nullptr;
+    return pinned || range.layers == 0 ? starts : std::min(starts, range.layers + 2);
   }
   static std::vector<int64_t> divisors(int64_t number, std::optional<int64_t> pinned,
                                        int64_t most) {
@@ -47,6 +52,7 @@ private:
   std::string cannotShare(const Degrees &degrees);
   bool shares(Degrees &degrees);
   int64_t mostSamples() const;
+  std::string tooFewOps(int64_t most, int64_t stages) const;
   void addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks);
   void addSchedules(Degrees degrees);
   std::vector<int64_t> microBatches(int64_t samples) const;
@@ -57,6 +63,7 @@ private:
   const Spec &spec;
   const SearchOptions &options;
   const SearchRange &range;
+  const std::vector<JoinedOps> joined; ///< by stages
   Candidates result;
   std::set<int64_t> unshared;                      ///< degrees of dp that zero_group doesn't divide
   std::map<std::array<int64_t, 3>, bool> suitable; ///< by dp, cp and ep of a group of stages
