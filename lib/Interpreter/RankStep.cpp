@@ -264,9 +264,6 @@ void RankStep::beginCall() {
 
 LogicalResult RankStep::callPasses(StringRef wholeName, const Wholes &wholes) {
   beginCall();
-  kept.clear();
-  messages.clear();
-  pieces.clear();
   SmallVector<Member> waiting;
   for (auto [rank, module] : llvm::enumerate(modules))
     for (auto function : module.getOps<func::FuncOp>())
@@ -284,7 +281,20 @@ LogicalResult RankStep::callPasses(StringRef wholeName, const Wholes &wholes) {
     if (failed(call(member, wholes)))
       return failure();
   }
+  kept.clear();
+  messages.clear();
+  pieces.clear();
   return success();
+}
+
+void RankStep::replaceGradient(const Key &key, const Tensor &whole) {
+  bool isFirst = true;
+  for (auto &[rank, value] : held[key]) {
+    const RankedTensorType local = value.shards.front().type;
+    value.shards = isFirst ? value.storage.divide(whole, local, meshes[rank])
+                           : Tensors(meshes[rank].devices(), Tensor(local));
+    isFirst = false;
+  }
 }
 
 LogicalResult RankStep::callTogether(StringRef name, const Wholes &wholes) {

@@ -37,6 +37,8 @@ public:
   mlir::LogicalResult callPasses(llvm::StringRef wholeName, const Wholes &wholes);
   /// Calls the functions of this name on all ranks that have one.
   mlir::LogicalResult callTogether(llvm::StringRef name, const Wholes &wholes);
+  /// Has the ranks hold another gradient: of its copies in a pipeline one has it, the others zeros.
+  void replaceGradient(const Key &key, const Tensor &whole);
   /// By the last of these calls.
   const std::map<Key, ShardsByRank> &getReturned() const { return returned; }
 
@@ -73,7 +75,8 @@ private:
   std::vector<std::vector<int64_t>> worlds;  ///< of each: world ranks by position; or none
   std::map<Key, ShardsByRank> held, returned;
   std::set<Key> computed;                                 ///< by earlier calls
-  std::map<std::pair<int, std::string>, RankShards> kept; ///< in this microbatch, by rank and name
+  /// In this microbatch, by rank and name. It is empty between calls, as messages are.
+  std::map<std::pair<int, std::string>, RankShards> kept;
   std::map<std::string, RankShards> messages;
   /// By name, sender and receiver in the world: in the order in which they are sent.
   std::map<std::tuple<std::string, int64_t, int64_t>, Tensors> pieces;

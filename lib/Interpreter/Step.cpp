@@ -1,5 +1,6 @@
 #include "dtc/Interpreter/Step.h"
 
+#include "Clipping.h"
 #include "Decisions.h"
 #include "RankStep.h"
 
@@ -45,9 +46,10 @@ namespace {
 
 class Step {
 public:
-  Step(ModuleOp global, RankStep ranks, const StepOptions &options, Decisions &decisions)
+  Step(ModuleOp global, RankStep ranks, const StepOptions &options, Decisions &decisions,
+       bool isFirst)
       : global(global), ranks(std::move(ranks)), options(options), decisions(decisions),
-        draws(options) {}
+        clipping(global), isFirst(isFirst), draws(options) {}
   FailureOr<StepComparison> run();
   /// Gradients without an element that isn't zero. They are so behind rectifiers that are all off,
   /// and what is wrong with them isn't seen.
@@ -55,6 +57,8 @@ public:
 
 private:
   LogicalResult train();
+  LogicalResult update();
+  LogicalResult updates();
   /// What was found; a failure that proves nothing is none.
   FailureOr<StepComparison> compared(LogicalResult result) const;
   LogicalResult call(StringRef name, int64_t microbatch);
@@ -72,9 +76,12 @@ private:
   RankStep ranks;
   StepOptions options;
   Decisions &decisions;
+  Clipping clipping;
+  bool isFirst; ///< draw
   Draws draws;
   Wholes values;             ///< on one rank
   std::vector<Key> returned; ///< by the last function, in the order in which they are computed
+  std::string circumstances; ///< of an update whose gradients aren't what the passes gave
   StepComparison comparison;
 };
 
@@ -125,7 +132,7 @@ LogicalResult Step::keep(func::FuncOp whole, Tensors results) {
     RoleAttr role = graph::getResultRole(whole, i);
     if (!role)
       return whole.emitError() << "result " << i << " has no role";
-    if (!isFinite(results[i]))
+    if (!isFinite(results[i]) && circumstances.empty())
       return provesNothing("the model computes nothing finite from drawn values", keyOf(role));
     values.insert_or_assign(keyOf(role), std::move(results[i]));
     returned.push_back(keyOf(role));
@@ -142,8 +149,10 @@ LogicalResult Step::call(StringRef name, int64_t microbatch) {
       return failure();
     inputs.push_back(std::move(*tensor));
   }
-  auto results = evaluate(whole, inputs, Numerics::Double,
-                          [&](Value value, const Tensor &tensor) { decisions.see(value, tensor); });
+  auto results = evaluate(whole, inputs, Numerics::Double, [&](Value value, const Tensor &tensor) {
+    decisions.see(value, tensor);
+    clipping.see(value, tensor);
+  });
   if (failed(results))
     return failure();
   bool isPass = name != "prologue" && name != "update";
@@ -192,24 +201,26 @@ LogicalResult Step::compare(const Key &key, bool isUpdate, double scale) {
   FailureOr<double> found = differenceOn(key, held->second, isSummed, unit);
   if (failed(found))
     return failure();
-  ++comparison.tensors;
+  comparison.tensors += circumstances.empty();
   if (*found > StepComparison::kTolerance && comparison.firstWrong.empty())
-    comparison.firstWrong = describe(key, isUpdate);
+    comparison.firstWrong = describe(key, isUpdate) + circumstances;
   if (*found > comparison.worst || comparison.worstTensor.empty()) {
     comparison.worst = *found;
-    comparison.worstTensor = describe(key, isUpdate);
+    comparison.worstTensor = describe(key, isUpdate) + circumstances;
   }
   return success();
 }
 
-/// What the last function returned.
+/// What the last function returned. What isn't finite on one rank is nothing that is compared.
 LogicalResult Step::compare(bool isUpdate) {
   double scale = 0;
-  for (const Key &key : returned)
+  std::vector<Key> finite = returned;
+  llvm::erase_if(finite, [&](const Key &key) { return !isFinite(values.at(key)); });
+  for (const Key &key : finite)
     scale = std::max(scale, largest(values.at(key)));
   if (scale == 0 && !returned.empty())
     return provesNothing("the model computes zeros alone from drawn values", returned.front());
-  for (const Key &key : returned)
+  for (const Key &key : finite)
     if (failed(compare(key, isUpdate, scale)))
       return failure();
   for (const auto &[key, held] : ranks.getReturned())
@@ -227,8 +238,39 @@ LogicalResult Step::train() {
       return failure();
   if (failed(compare(false)))
     return failure();
-  return !has("update") || (succeeded(call("update", 0)) && succeeded(compare(true)))
-             ? success() : failure();
+  return has("update") ? updates() : success();
+}
+
+LogicalResult Step::update() {
+  return success(succeeded(call("update", 0)) && succeeded(compare(true)));
+}
+
+/// With the gradients of the passes, with such as are clipped, and with such as aren't finite.
+LogicalResult Step::updates() {
+  if (!isFirst)
+    return update();
+  const Wholes ofPasses = values;
+  const RankStep before = ranks;
+  auto again = [&](StringRef how, function_ref<void(double &)> change) {
+    values = ofPasses;
+    ranks = before;
+    circumstances = how.str();
+    for (auto &[key, gradient] : values)
+      if (std::get<0>(key) == graph::RoleKind::Gradient) {
+        llvm::for_each(gradient.floats, change);
+        ranks.replaceGradient(key, gradient);
+      }
+    return update();
+  };
+  if (failed(update()))
+    return failure();
+  if (const double factor = clipping.missing(); factor > 1)
+    if (failed(again(", where gradients are clipped", [&](double &x) { x *= factor; })))
+      return failure();
+  if (failed(again(", where gradients aren't finite", [](double &x) { x = kInfinity; })))
+    return failure();
+  values = ofPasses;
+  return success();
 }
 
 FailureOr<StepComparison> Step::compared(LogicalResult result) const {
@@ -272,7 +314,7 @@ FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const Ste
     FailureOr<RankStep> ranks = RankStep::build(local);
     if (failed(ranks))
       return failure();
-    Step step(global, std::move(*ranks), drawn, decisions);
+    Step step(global, std::move(*ranks), drawn, decisions, draw == 0);
     FailureOr<StepComparison> found = step.run();
     if (failed(found) || (draw == 0 && !found->unproven.empty()))
       return found;

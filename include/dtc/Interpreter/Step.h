@@ -13,9 +13,14 @@
 // Loss, gradients, the gradient's norm, and parameters and states after the update are put together
 // from their shards and compared. Both sides calculate in fp64 without rounding to the program's
 // types. So what differs is the program: a collective that is missing, a wrong shard, a sum that is
-// counted twice. A gradient of zeros hides that, and so do experts that are never full. So the step
-// is drawn again, up to four times in all, until each gradient was once another. Where counts are
-// compared with a limit, some must be below it and some not, along each dimension and in two draws.
+// counted twice. Some values hide that, and are drawn or made otherwise:
+//
+//   gradients of zeros              the step is drawn again, up to four times in all, until each
+//                                   was once another
+//   counts compared with a limit    some must be below it and some not, along each dimension and in
+//                                   two draws, as where experts are full
+//   gradients too small to clip     the update is made again with larger ones
+//   finite gradients                the update is made again with infinite ones, which are counted
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -20,7 +20,7 @@ class StepTest
                               math::MathDialect, func::FuncDialect> {
 protected:
   /// The language model of test/Partition/trained.mlir with Megatron's layouts.
-  void build(int64_t microbatches) {
+  void build(int64_t microbatches, double clipGradNorm = 1) {
     options.microbatches = microbatches;
     options.ignoreIndex = -100;
     global = parseSourceFile<ModuleOp>(std::string(DTC_TEST_DIR) + "/Partition/trained.mlir",
@@ -28,7 +28,7 @@ protected:
     ASSERT_TRUE(global);
     training::TrainOptions train;
     train.numMicrobatches = microbatches;
-    train.clipGradNorm = 1;
+    train.clipGradNorm = clipGradNorm;
     ASSERT_TRUE(succeeded(training::buildTraining(*global, train))) << errors;
     OpBuilder builder = OpBuilder::atBlockBegin(global->getBody());
     dist::MeshOp::create(builder, global->getLoc(), "mesh", builder.getStrArrayAttr({"dp", "tp"}),
@@ -121,6 +121,43 @@ TEST_F(StepTest, AWrongFactorIsFoundAndNamed) {
   EXPECT_FALSE(found.isEqual());
   EXPECT_NEAR(found.worst, 1, 1e-6); // twice the gradient
   EXPECT_EQ(found.worstTensor, "gradient of down");
+}
+
+/// The drawn gradients are far below the norm to clip to.
+TEST_F(StepTest, AnUpdateThatDoesNotClipIsFound) {
+  build(1, 1e6);
+  EXPECT_TRUE(compareAfter([](ModuleOp) {}).isEqual());
+  StepComparison found = compareAfter([](ModuleOp module) {
+    auto updates = module.lookupSymbol<func::FuncOp>("update").getOps<graph::AdamUpdateOp>();
+    graph::AdamUpdateOp first = *updates.begin();
+    OpBuilder builder(first);
+    auto one = builder.getFloatAttr(builder.getF32Type(), 1);
+    first.getGradScaleMutable().assign(arith::ConstantOp::create(
+        builder, first.getLoc(),
+        DenseElementsAttr::get(cast<RankedTensorType>(first.getGradScale().getType()), one)));
+  });
+  EXPECT_FALSE(found.isEqual());
+  EXPECT_NE(found.firstWrong.find(", where gradients are clipped"), std::string::npos)
+      << found.firstWrong;
+}
+
+/// All drawn gradients are finite.
+TEST_F(StepTest, AWrongCountOfInfiniteGradientsIsFound) {
+  build(2);
+  StepComparison found = compareAfter([](ModuleOp module) {
+    auto update = module.lookupSymbol<func::FuncOp>("update");
+    Operation *end = update.front().getTerminator();
+    for (unsigned i = 0; i < end->getNumOperands(); ++i)
+      if (graph::RoleAttr role = graph::getResultRole(update, i);
+          role.getKind() == graph::RoleKind::Count) {
+        OpBuilder builder(end);
+        Value count = end->getOperand(i);
+        end->setOperand(i, arith::AddFOp::create(builder, end->getLoc(), count, count));
+      }
+  });
+  EXPECT_FALSE(found.isEqual());
+  EXPECT_EQ(found.firstWrong,
+            "count of gradients that aren't finite, where gradients aren't finite");
 }
 
 TEST_F(StepTest, FunctionsMustAgreeOnLayouts) {
