@@ -26,6 +26,8 @@ PROGRAMS = [
     ("gpt2", 2, "tp=2,micro_batch=2", ["--loss", "none"]),
     ("mlp", 2, "dp=2,zero=1", []),
     ("gpt2", 4, "dp=2,tp=2,zero=3,micro_batch=1", ["--clip-grad-norm", 1]),
+    ("gpt2", 2, "pp=2,dp=1,micro_batch=2,schedule=1f1b", []),
+    ("gpt2", 2, "dp=2,micro_batch=2,offload=optimizer", ["--target", "cuda", "--precision", "bf16"]),  # attention, epilogues, the host
 ]
 
 
@@ -55,4 +57,6 @@ def test_faults_are_found(tmp_path, model, devices, plan, flags):
         kinds |= {"dropped wait", "dropped signal", "wrong queue"}
     if "zero=3" in plan:
         kinds |= {"parts of other ranks", "wrong group"}
+    if "pp=2" in plan:
+        kinds |= {"lost send", "lost receive", "doubled message", "wrong channel", "wrong peer", "dropped wait"}
     assert kinds <= set(result["planted"])

@@ -2,29 +2,98 @@
 // again too early.
 #include "MutantMaker.h"
 
+#include <cstdlib>
+#include <iostream>
+
 namespace dtc::replay::test {
 namespace {
 
-/// The references of an instruction's operands: those it reads, then those it writes, in the
-/// order of `reads` and `writes`. Empty for what has views of its own.
-std::vector<fbs::Ref *> refsOf(fbs::InstructionT &instruction) {
-  std::vector<fbs::Ref *> refs;
-  if (auto *launch = instruction.op.AsLaunch()) {
-    for (fbs::Ref &ref : launch->args)
-      refs.push_back(&ref);
-  } else if (auto *copy = instruction.op.AsCopy()) {
-    refs = {copy->source.get(), copy->target.get()};
-  } else if (auto *zero = instruction.op.AsZero()) {
-    refs = {zero->target.get()};
-  } else if (auto *collective = instruction.op.AsCollective()) {
-    for (auto &operand : collective->operands)
-      refs.push_back(operand->source.get());
-    for (auto &operand : collective->operands)
-      refs.push_back(operand->target.get());
-  } else if (auto *matmul = instruction.op.AsMatmul()) {
-    refs = {matmul->a->ref.get(), matmul->b->ref.get(), matmul->c->ref.get()};
+using Refs = std::vector<fbs::Ref *>;
+
+/// What is added to a product takes part in it.
+Refs refsOf(fbs::MatmulT &op) {
+  using enum fbs::Epilogue;
+  Refs reads = {op.a->ref.get(), op.b->ref.get()}, writes = {op.c->ref.get()};
+  if (op.vector)
+    (op.epilogue == SumA || op.epilogue == SumB ? writes : reads).push_back(op.vector.get());
+  if (op.matrix)
+    (op.epilogue == GeluGrad ? reads : writes).push_back(op.matrix.get());
+  reads.insert(reads.end(), writes.begin(), writes.end());
+  return reads;
+}
+
+Refs refsOf(fbs::ConvT &op) {
+  fbs::Ref *input = op.input->ref.get(), *weight = op.weight->ref.get(),
+           *output = op.output->ref.get();
+  switch (op.kind) {
+  case fbs::ConvKind::InputGrad:
+    return {output, weight, input};
+  case fbs::ConvKind::WeightGrad:
+    return {input, output, weight};
+  default:
+    return {input, weight, output};
   }
+}
+
+Refs refsOf(fbs::AttentionT &op) {
+  const bool isForward = op.kind == fbs::AttentionKind::Forward;
+  const size_t firstWritten = isForward ? 3 : 6, bias = isForward ? 5 : 9;
+  Refs reads, writes;
+  for (size_t i = 0; i < op.tensors.size(); ++i)
+    (i < firstWritten || i == bias ? reads : writes).push_back(op.tensors[i]->ref.get());
+  reads.insert(reads.end(), writes.begin(), writes.end());
+  return reads;
+}
+
+Refs refsOf(fbs::CollectiveT &op) {
+  Refs refs;
+  for (auto &operand : op.operands)
+    refs.push_back(operand->source.get());
+  for (auto &operand : op.operands)
+    refs.push_back(operand->target.get());
   return refs;
+}
+
+/// Generated structs don't let their members change.
+Refs refsOf(fbs::MessageT &op) {
+  Refs refs;
+  for (fbs::MessageBuffer &buffer : op.buffers)
+    refs.push_back(const_cast<fbs::Ref *>(&buffer.ref()));
+  return refs;
+}
+
+Refs refsOf(fbs::LaunchT &op) {
+  Refs refs;
+  for (fbs::Ref &ref : op.args)
+    refs.push_back(&ref);
+  return refs;
+}
+
+/// The references of an instruction's operands: those it reads, then those it writes, in the
+/// order of `reads` and `writes`.
+Refs refsOf(fbs::InstructionT &instruction) {
+  switch (instruction.op.type) {
+  case fbs::Op::Launch:
+    return refsOf(*instruction.op.AsLaunch());
+  case fbs::Op::Matmul:
+    return refsOf(*instruction.op.AsMatmul());
+  case fbs::Op::Conv:
+    return refsOf(*instruction.op.AsConv());
+  case fbs::Op::Attention:
+    return refsOf(*instruction.op.AsAttention());
+  case fbs::Op::Collective:
+    return refsOf(*instruction.op.AsCollective());
+  case fbs::Op::Message:
+    return refsOf(*instruction.op.AsMessage());
+  case fbs::Op::GroupPosition:
+    return {instruction.op.AsGroupPosition()->target.get()};
+  case fbs::Op::Zero:
+    return {instruction.op.AsZero()->target.get()};
+  case fbs::Op::Copy:
+    return {instruction.op.AsCopy()->source.get(), instruction.op.AsCopy()->target.get()};
+  default:
+    return {};
+  }
 }
 
 uint32_t valueOf(const fbs::InstructionT &instruction, size_t operand) {
@@ -37,14 +106,22 @@ uint64_t scratchOf(const fbs::InstructionT &instruction) {
     return launch->scratch_per_thread;
   if (const auto *matmul = instruction.op.AsMatmul())
     return matmul->scratch_bytes;
-  return 0;
+  if (const auto *conv = instruction.op.AsConv())
+    return conv->scratch_bytes;
+  const auto *attention = instruction.op.AsAttention();
+  return attention ? attention->scratch_bytes : 0;
 }
 
 void setScratch(fbs::InstructionT &instruction, const fbs::Ref &ref) {
+  auto scratch = std::make_unique<fbs::Ref>(ref);
   if (auto *launch = instruction.op.AsLaunch())
-    launch->scratch = std::make_unique<fbs::Ref>(ref);
+    launch->scratch = std::move(scratch);
+  else if (auto *matmul = instruction.op.AsMatmul())
+    matmul->scratch = std::move(scratch);
+  else if (auto *conv = instruction.op.AsConv())
+    conv->scratch = std::move(scratch);
   else
-    instruction.op.AsMatmul()->scratch = std::make_unique<fbs::Ref>(ref);
+    instruction.op.AsAttention()->scratch = std::move(scratch);
 }
 
 /// Whether an instruction may write a result over an operand.
@@ -64,7 +141,11 @@ bool mayReplace(const fbs::InstructionT &instruction, uint32_t result, uint32_t 
 void MutantMaker::operandFaults(uint32_t index, size_t i, const std::string &place) {
   const fbs::FunctionT &function = *program.functions[index];
   fbs::InstructionT copy = *function.instructions[i];
-  std::vector<fbs::Ref *> refs = refsOf(copy);
+  Refs refs = refsOf(copy);
+  if (refs.size() != copy.reads.size() + copy.writes.size()) {
+    std::cerr << "the operands of this instruction aren't known: " << place << "\n";
+    std::abort(); // no fault would be planted into them
+  }
   auto edit = [&](const char *kind, size_t operand, std::function<void(fbs::Ref &)> change) {
     add(kind, place + " operand " + std::to_string(operand),
         [=](fbs::ProgramT &p) { change(*refsOf(*p.functions[index]->instructions[i])[operand]); });
@@ -102,7 +183,7 @@ void MutantMaker::staleReads(uint32_t index, size_t i, const std::string &place,
                              const std::vector<Life> &lives) {
   const fbs::FunctionT &function = *program.functions[index];
   fbs::InstructionT copy = *function.instructions[i];
-  std::vector<fbs::Ref *> refs = refsOf(copy);
+  Refs refs = refsOf(copy);
   for (size_t operand = 0; operand < std::min(refs.size(), copy.reads.size()); ++operand) {
     uint32_t read = copy.reads[operand];
     const fbs::Value &value = function.values[read];
