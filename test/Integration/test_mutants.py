@@ -18,6 +18,7 @@ from test_stage_groups import plan_file
 
 MUTANTS = BIN.parent / "test" / "Unit" / "verify-mutants"
 BATCH = 8
+MOST = os.environ.get("DTC_MUTANTS", "3")  # of each kind
 
 SAMPLE = [
     ("gpt2", "clip", 8, "pp=2,dp=2,tp=2,zero=3,micro_batch=2,schedule=1f1b"),
@@ -27,7 +28,18 @@ SAMPLE = [
     ("gpt2", "clip", 2, "cp=2,cp_by=ring"),  # parts in zig-zag
     ("resnet_tiny", "sgd_clip", 2, "pp=2,dp=1,schedule=1f1b,micro_batch=1"),  # gradients behind rectifiers that are off
 ]
-ALWAYS = {"dropped term", "doubled term", "stale parameter", "swapped gradients", "missing scale", "wrong operand"}
+# What a recipe adds to a step. The kind of fault that it can have is planted into it.
+RECIPES = [
+    ("gpt2_dropout.pt2", ["--clip-grad-norm", 1], 4, "dp=2,tp=2,zero=1,micro_batch=2", "unsharded seed"),
+    ("gpt2_dropout.pt2", [], 4, "pp=2,tp=2,schedule=zb,micro_batch=2,recompute=full", "other random numbers"),
+    ("gpt2.onnx", ["--clip-grad-norm", 1, "--lora", "rank=2"], 4, "dp=2,tp=2,zero=1,micro_batch=2", "unscaled gradient"),
+    ("gpt2.onnx", ["--clip-grad-norm", 1, "--precision", "fp16"], 4, "pp=2,dp=2,zero=2,micro_batch=2,schedule=1f1b", "unscaled gradient"),
+    ("gpt2.onnx", ["--label-smoothing", 0.1], 4, "dp=1,tp=4", "tensor left out of a bucket"),
+    ("resnet_norms.pt2", ["--batch-norm", "train"], 2, "dp=2,zero=1,micro_batch=2", "lost exchange"),
+    ("mixtral.onnx", [], 4, "dp=1,ep=4,capacity=1.25,overflow=drop", "wrong order of parts"),
+]
+ALWAYS = {"dropped term", "doubled term", "stale parameter", "swapped gradients", "missing scale", "wrong operand", "unscaled gradient",
+          "wrong decay class"}
 
 
 def cases():
@@ -47,10 +59,18 @@ def with_microbatches(devices: int, plan: str) -> tuple[str, int]:
     return plan, BATCH // (ranks * degree(plan, "micro_batch"))
 
 
-def planted(tmp_path, model, recipe, devices, plan, calls, splits=False, most=os.environ.get("DTC_MUTANTS", "3")) -> set[str]:
-    """The kinds of faults that are planted into the twin of a plan and found: all but those that change nothing."""
+def planted(tmp_path, model, recipe, devices, plan, calls, splits=False, most=MOST) -> set[str]:
+    """As `planted_into`, with the flags of a recipe of PyTorch's runs."""
+    return planted_into(tmp_path, f"{model}.onnx", reference(model, recipe)["flags"], devices, plan, calls, splits, most)
+
+
+def planted_into(tmp_path, file, flags, devices, plan, calls, splits=False, most=MOST) -> set[str]:
+    """The kinds of faults that are planted into the twin of a plan and found: all but those that change nothing.
+
+    A step that the interpreter refuses to carry out counts as found, but its kind doesn't count as planted.
+    """
     path = tmp_path / "planned.mlir"
-    check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", *reference(model, recipe)["flags"],
+    check_call("dtc", "compile", MODELS / file, "--loss", "cross_entropy", *flags,
                "--devices", devices, "--plan", plan, "--global-batch", BATCH,
                "--emit", "plan", "-o", path)
     done = subprocess.run([MUTANTS, most, str(calls), str(int(splits)), path], capture_output=True, text=True, timeout=600)
@@ -74,6 +94,13 @@ def test_faults_are_found(model, recipe, devices, plan, tmp_path):
     assert "wrong recomputation" in kinds or model != "moe" or "recompute=full" not in plan
     if "pp=" in plan and model == "gpt2":
         assert {"tied weight counted twice", "unsummed tied weight", "swapped activation"} <= kinds
+
+
+@pytest.mark.parametrize("file,flags,devices,plan,kind", RECIPES, ids=lambda value: str(value).replace(" ", ""))
+def test_faults_of_recipes_are_found(file, flags, devices, plan, kind, tmp_path):
+    plan, calls = with_microbatches(devices, plan)
+    kinds = planted_into(tmp_path, file, flags, devices, plan, calls, "schedule=zb" in plan)
+    assert {kind, "dropped term", "stale parameter", "wrong decay class"} <= kinds, kinds
 
 
 @pytest.mark.parametrize("devices,plan", [

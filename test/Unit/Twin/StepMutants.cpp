@@ -1,6 +1,6 @@
-#include "StepMutants.h"
+#include "StepMutantMaker.h"
 
-#include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Graph/RandomOps.h"
 
 #include "mlir/IR/Matchers.h"
 
@@ -14,100 +14,18 @@ using namespace dtc::graph;
 namespace dtc::twin::test {
 namespace {
 
-using Plant = std::function<void(Operation *)>;
-
 Value doubled(OpBuilder &builder, Value value) {
   return SumOp::create(builder, value.getLoc(), value.getType(), ValueRange{value, value});
-}
-
-/// Whether an update's number counts elements that aren't finite. Those of a twin all are, so that
-/// the count is zero however often it is added.
-bool countsNonFinite(Value value, int depth = 0) {
-  Operation *op = value.getDefiningOp();
-  if (!op || depth == 24 || (depth == 0 && !shapeOf(value).empty()))
-    return false;
-  return isa<arith::CmpFOp>(op) || llvm::any_of(op->getOperands(), [&](Value operand) {
-           return countsNonFinite(operand, depth + 1);
-         });
 }
 
 /// Whether it is zero in a twin, also where a rank is asked which it is.
 bool addsNothing(Value value) {
   if (auto select = value.getDefiningOp<arith::SelectOp>())
     return addsNothing(select.getTrueValue()) && addsNothing(select.getFalseValue());
-  return matchPattern(value, m_Constant()) || countsNonFinite(value);
+  return matchPattern(value, m_Constant());
 }
 
-/// Whether an index says alone whose term of the step vector counts, and all of these are zero.
-bool selectsZerosAlone(Operation *index) {
-  SmallVector<Operation *> selects;
-  for (Operation *compare : index->getUsers())
-    llvm::append_range(selects, compare->getUsers());
-  return !selects.empty() && llvm::all_of(selects, [](Operation *select) {
-    return isa<arith::SelectOp>(select) && (countsNonFinite(select->getOperand(1)) ||
-                                            matchPattern(select->getOperand(1), m_Constant()));
-  });
-}
-
-/// Whether ranks only take parts again of what they gather. Along another axis that may be what
-/// each of them had, so that nothing changes.
-bool isDividedAgain(dist::AllGatherOp gather) {
-  SmallVector<Value> gathered(gather->getResults());
-  while (!gathered.empty())
-    for (Operation *user : gathered.pop_back_val().getUsers()) {
-      if (isa<dist::SliceOp>(user))
-        continue;
-      if (!isa<PadOp, ReshapeOp>(user))
-        return false;
-      llvm::append_range(gathered, user->getResults());
-    }
-  return true;
-}
-
-class StepMutantMaker {
-public:
-  StepMutantMaker(ModuleOp module, size_t most) : module(module), most(most) {}
-
-  std::vector<StepMutant> run() {
-    current = 0;
-    for (Operation *op : numberedOps(module)) {
-      if (auto function = op->getParentOfType<func::FuncOp>())
-        visit(op, function);
-      ++current;
-    }
-    return thin();
-  }
-
-private:
-  void add(const char *kind, Operation *op, Plant plant, std::string detail = "") {
-    auto function = op->getParentOfType<func::FuncOp>();
-    auto rank = op->getParentOfType<ModuleOp>();
-    std::string place = rank.getSymName().value_or("").str() + "@" + function.getSymName().str() +
-                        " " + std::to_string(current) + " " + op->getName().getStringRef().str() +
-                        detail;
-    made.push_back({kind, place, current, std::move(plant)});
-  }
-
-  static bool isRead(Value value) { return !value.use_empty(); }
-  void visit(Operation *op, func::FuncOp function);
-  void visitSums(dist::AllReduceOp op);
-  void visitCollective(Operation *op);
-  bool areTerms(StringRef first, StringRef second);
-  bool othersAdd(dist::StageSumOp op, unsigned operand);
-  void visitStageSum(dist::StageSumOp op);
-  void visitChunks(ConcatOp op);
-  void visitTerms(SumOp op, func::FuncOp function);
-  void visitReturn(func::ReturnOp op, func::FuncOp function);
-  void visitNumbers(Operation *op);
-  void visitActivation(ActivationOp op);
-  void swapResults(const char *kind, Operation *op, func::FuncOp function, RoleKind role);
-  std::vector<StepMutant> thin();
-
-  ModuleOp module;
-  size_t most;
-  unsigned current = 0;
-  std::vector<StepMutant> made;
-};
+} // namespace
 
 void StepMutantMaker::visit(Operation *op, func::FuncOp function) {
   TypeSwitch<Operation *>(op)
@@ -119,95 +37,8 @@ void StepMutantMaker::visit(Operation *op, func::FuncOp function) {
       .Case([&](SumOp sum) { visitTerms(sum, function); })
       .Case([&](func::ReturnOp end) { visitReturn(end, function); })
       .Case([&](ActivationOp activation) { visitActivation(activation); })
+      .Case<AdamUpdateOp, SgdUpdateOp>([&](auto) { visitUpdate(op); })
       .Default([&](Operation *) { visitNumbers(op); });
-}
-
-/// A sum that is missing, made twice, of the wrong kind, or of one tensor too few.
-void StepMutantMaker::visitSums(dist::AllReduceOp op) {
-  if (op.getKind() == ReduceKind::Sum) {
-    add("dropped sum", op, [](Operation *at) { at->replaceAllUsesWith(at->getOperands()); });
-    add("doubled sum", op, [](Operation *at) {
-      OpBuilder builder(at->getContext());
-      builder.setInsertionPointAfter(at);
-      Operation *again = builder.clone(*at);
-      for (auto [once, twice] : llvm::zip(at->getResults(), again->getResults()))
-        once.replaceAllUsesExcept(twice, again);
-      again->setOperands(at->getResults());
-    });
-    add("largest instead of sum", op,
-        [](Operation *at) { cast<dist::AllReduceOp>(at).setKind(ReduceKind::Max); });
-  }
-  for (unsigned i = 1; i < op->getNumResults(); ++i)
-    if (op->getResult(i).getType() == op->getResult(0).getType()) {
-      add("wrong tensor of a bucket", op, [i](Operation *at) {
-        Value first = at->getResult(0), other = at->getResult(i);
-        SmallVector<OpOperand *> uses;
-        for (OpOperand &use : first.getUses())
-          uses.push_back(&use);
-        other.replaceAllUsesWith(first);
-        for (OpOperand *use : uses)
-          use->set(other);
-      });
-      break;
-    }
-}
-
-/// Chunks of a sequence that ranks don't have, where parts are in zig-zag.
-void StepMutantMaker::visitChunks(ConcatOp op) {
-  Value whole;
-  for (Value chunk : op.getInputs()) {
-    auto slice = chunk.getDefiningOp<SliceOp>();
-    if (!slice || (whole && slice.getInput() != whole))
-      return;
-    whole = slice.getInput();
-  }
-  if (op.getInputs().size() < 4 || !isRead(op.getResult()))
-    return;
-  add("wrong chunk", op, [](Operation *at) {
-    Value first = at->getOperand(0), second = at->getOperand(1);
-    at->setOperand(0, second);
-    at->setOperand(1, first);
-  });
-}
-
-/// Ranks along other axes, in another order, or at another place.
-void StepMutantMaker::visitCollective(Operation *op) {
-  if (isa<dist::AxisIndexOp>(op) && selectsZerosAlone(op))
-    return; // whichever rank adds them
-  if (auto gather = dyn_cast<dist::AllGatherOp>(op); gather && isDividedAgain(gather))
-    return;
-  auto mesh = *op->getParentOfType<ModuleOp>().getOps<dist::MeshOp>().begin();
-  auto axes = op->getAttrOfType<dist::AxesAttr>("axes");
-  for (auto [name, size] : llvm::zip(mesh.getNames().getAsRange<StringAttr>(), mesh.getSizes())) {
-    bool isOther =
-        axes.getNames().size() == 1 && axes.getNames()[0] != name &&
-        dist::toMesh(mesh).axes[dist::toMesh(mesh).find(axes.getNames()[0].str())].size == size;
-    if (!isOther)
-      continue;
-    add("wrong axis", op, [name = name](Operation *at) {
-      at->setAttr("axes", dist::AxesAttr::get(at->getContext(), {name}));
-    });
-    break;
-  }
-  if (isa<dist::AxisIndexOp>(op))
-    add("unsharded index", op, [](Operation *at) {
-      OpBuilder builder(at);
-      auto type = cast<RankedTensorType>(at->getResult(0).getType());
-      at->getResult(0).replaceAllUsesWith(
-          arith::ConstantOp::create(builder, at->getLoc(),
-                                    cast<TypedAttr>(builder.getZeroAttr(type)))
-              ->getResult(0));
-    });
-  if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op))
-    add("dropped scattered sum", op, [](Operation *at) {
-      auto scatter = cast<dist::ReduceScatterOp>(at);
-      OpBuilder builder(at);
-      for (auto [input, output] : llvm::zip(scatter.getInputs(), scatter.getOutputs()))
-        output.replaceAllUsesWith(dist::SliceOp::create(builder, at->getLoc(), output.getType(),
-                                                        input, scatter.getMesh(), scatter.getAxes(),
-                                                        scatter.getDim())
-                                      ->getResult(0));
-    });
 }
 
 /// Whether the other ranks add something to a sum over stages: the n-th of its list on each.
@@ -278,16 +109,31 @@ bool StepMutantMaker::areTerms(StringRef first, StringRef second) {
   return users.size() == 2 && users[0] == users[1] && isa<SumOp>(users[0]);
 }
 
+/// Whether a rank reads it again. What is kept and never read is no fault wherever it lies.
+static bool isTaken(ModuleOp rank, StringRef kept) {
+  bool found = false;
+  rank.walk([&](func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments()) {
+      RoleAttr role = getArgRole(function, argument.getArgNumber());
+      found |= role && role.getKind() == RoleKind::Kept && role.getName() == kept &&
+               !argument.use_empty();
+    }
+  });
+  return found;
+}
+
 /// Two results of one type and role exchange their places.
 void StepMutantMaker::swapResults(const char *kind, Operation *op, func::FuncOp function,
                                   RoleKind role) {
+  auto rank = function->getParentOfType<ModuleOp>();
   for (unsigned i = 0; i + 1 < op->getNumOperands(); ++i)
     for (unsigned j = i + 1; j < op->getNumOperands(); ++j) {
       RoleAttr a = getResultRole(function, i), b = getResultRole(function, j);
       if (!a || !b || a.getKind() != role || b.getKind() != role ||
           op->getOperand(i) == op->getOperand(j) ||
           op->getOperand(i).getType() != op->getOperand(j).getType() ||
-          (role == RoleKind::Outbox && areTerms(a.getName(), b.getName())))
+          (role == RoleKind::Outbox && areTerms(a.getName(), b.getName())) ||
+          (role == RoleKind::Kept && !isTaken(rank, a.getName()) && !isTaken(rank, b.getName())))
         continue;
       add(
           kind, op,
@@ -327,15 +173,45 @@ void StepMutantMaker::visitActivation(ActivationOp op) {
         [](Operation *at) { at->getResult(0).replaceAllUsesWith(at->getOperand(0)); });
 }
 
-/// Scales, and what an op reads.
+/// An update that doesn't clip its gradient, or whose parameter is among those of other decay.
+void StepMutantMaker::visitUpdate(Operation *op) {
+  auto scaleOf = [](Operation *at) -> OpOperand & {
+    auto adam = dyn_cast<AdamUpdateOp>(at);
+    return adam ? adam.getGradScaleMutable() : cast<SgdUpdateOp>(at).getGradScaleMutable();
+  };
+  if (!matchPattern(scaleOf(op).get(), m_Constant()))
+    add("unscaled gradient", op, [scaleOf](Operation *at) {
+      OpBuilder builder(at);
+      auto type = cast<RankedTensorType>(scaleOf(at).get().getType());
+      auto one = DenseElementsAttr::get(type, builder.getFloatAttr(type.getElementType(), 1));
+      scaleOf(at).set(arith::ConstantOp::create(builder, at->getLoc(), one));
+    });
+  add("wrong decay class", op, [](Operation *at) {
+    auto decay = at->getAttrOfType<FloatAttr>("weightDecay");
+    at->setAttr("weightDecay", FloatAttr::get(decay.getType(), decay.getValueAsDouble() ? 0 : 0.1));
+  });
+}
+
+/// Scales, random numbers, and what an op reads.
 void StepMutantMaker::visitNumbers(Operation *op) {
   if (op->hasAttrOfType<FloatAttr>("scale"))
     add("missing scale", op, [](Operation *at) {
       at->setAttr("scale", FloatAttr::get(Float64Type::get(at->getContext()), 1.0));
     });
-  if (isa<arith::DivFOp>(op))
-    add("missing scale", op,
-        [](Operation *at) { at->getResult(0).replaceAllUsesWith(at->getOperand(0)); });
+  const bool divides = isa<arith::DivFOp>(op);
+  for (unsigned i = 0; i < (divides ? 1 : isa<arith::MulFOp>(op) ? 2 : 0); ++i)
+    if (divides || matchPattern(op->getOperand(1 - i), m_Constant()))
+      add("missing scale", op,
+          [i](Operation *at) { at->getResult(0).replaceAllUsesWith(at->getOperand(i)); });
+  if (isa<PhiloxOp>(op))
+    add("other random numbers", op, [](Operation *at) {
+      auto philox = cast<PhiloxOp>(at);
+      philox.setNumber(philox.getNumber() + 1000);
+    });
+  visitOperands(op);
+}
+
+void StepMutantMaker::visitOperands(Operation *op) {
   if (!isa<ContractOp, LayerNormGradOp, RmsNormGradOp, AttentionGradOp, ActivationGradOp>(op))
     return;
   // The gradient of attention computes its result again; queries, keys and values are in front.
@@ -359,8 +235,6 @@ std::vector<StepMutant> StepMutantMaker::thin() {
       kept.push_back(std::move(*list[i * list.size() / count]));
   return kept;
 }
-
-} // namespace
 
 std::vector<Operation *> numberedOps(ModuleOp module) {
   std::vector<Operation *> ops;

@@ -27,6 +27,9 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+// What begins so isn't a difference. Nobody is told of a step that isn't proven.
+const std::string kRefused = "refused: ", kUnproven = "unproven: ";
+
 struct Subject {
   OwningOpRef<ModuleOp> global, local;
   interpreter::StepOptions options;
@@ -40,9 +43,9 @@ struct Subject {
     });
     auto compared = interpreter::compareStep(*global, module, options);
     if (failed(compared))
-      return "refused: " + error;
+      return kRefused + error;
     if (!compared->unproven.empty())
-      return "unproven: " + compared->unproven;
+      return kUnproven + compared->unproven;
     return compared->firstWrong;
   }
 };
@@ -120,18 +123,22 @@ private:
 };
 
 Json plantAll(const Subject &subject, Original &original, size_t most) {
-  Json planted = Json::object(), missed = Json::array(), same = Json::array();
+  Json planted = Json::object(), missed = Json::array(), same = Json::array(),
+       refused = Json::array();
   for (const auto &mutant : twin::test::makeStepMutants(*subject.local, most)) {
     OwningOpRef<ModuleOp> changed = twin::test::planted(*subject.local, mutant);
     std::string place = mutant.kind + ": " + mutant.place;
-    if (!subject.examine(*changed).empty())
+    const std::string found = subject.examine(*changed);
+    if (found.starts_with(kRefused))
+      refused.push_back(place + " (" + found + ")");
+    else if (!found.empty() && !found.starts_with(kUnproven))
       planted[mutant.kind] = planted.value(mutant.kind, 0) + 1;
     else if (std::string change = original.changeBy(mutant, *subject.local); change.empty())
       same.push_back(place);
     else
       missed.push_back(place + " (" + change + ")");
   }
-  return {{"planted", planted}, {"same", same}, {"missed", missed}};
+  return {{"planted", planted}, {"same", same}, {"missed", missed}, {"refused", refused}};
 }
 
 DialectRegistry dialects() {

@@ -1,0 +1,65 @@
+// Finds the places of a partitioned step where a fault of each kind can be planted.
+#pragma once
+
+#include "StepMutants.h"
+
+#include "dtc/Dialect/Dist/StageOps.h"
+
+namespace dtc::twin::test {
+
+using Plant = std::function<void(mlir::Operation *)>;
+
+class StepMutantMaker {
+public:
+  StepMutantMaker(mlir::ModuleOp module, size_t most) : module(module), most(most) {}
+
+  std::vector<StepMutant> run() {
+    current = 0;
+    for (mlir::Operation *op : numberedOps(module)) {
+      if (auto function = op->getParentOfType<mlir::func::FuncOp>())
+        visit(op, function);
+      ++current;
+    }
+    return thin();
+  }
+
+private:
+  void add(const char *kind, mlir::Operation *op, Plant plant, std::string detail = "") {
+    auto function = op->getParentOfType<mlir::func::FuncOp>();
+    auto rank = op->getParentOfType<mlir::ModuleOp>();
+    std::string place = rank.getSymName().value_or("").str() + "@" + function.getSymName().str() +
+                        " " + std::to_string(current) + " " + op->getName().getStringRef().str() +
+                        detail;
+    made.push_back({kind, place, current, std::move(plant)});
+  }
+
+  static bool isRead(mlir::Value value) { return !value.use_empty(); }
+  void visit(mlir::Operation *op, mlir::func::FuncOp function);
+  void visitSums(dist::AllReduceOp op);
+  void visitCollective(mlir::Operation *op);
+  void visitAxes(mlir::Operation *op);
+  void visitIndex(dist::AxisIndexOp op);
+  void visitBucket(mlir::Operation *op);
+  void visitParts(mlir::Operation *op);
+  void visitPermute(dist::PermuteOp op);
+  bool areTerms(llvm::StringRef first, llvm::StringRef second);
+  bool othersAdd(dist::StageSumOp op, unsigned operand);
+  void visitStageSum(dist::StageSumOp op);
+  void visitChunks(graph::ConcatOp op);
+  void visitTerms(graph::SumOp op, mlir::func::FuncOp function);
+  void visitReturn(mlir::func::ReturnOp op, mlir::func::FuncOp function);
+  void visitNumbers(mlir::Operation *op);
+  void visitUpdate(mlir::Operation *op);
+  void visitOperands(mlir::Operation *op);
+  void visitActivation(graph::ActivationOp op);
+  void swapResults(const char *kind, mlir::Operation *op, mlir::func::FuncOp function,
+                   graph::RoleKind role);
+  std::vector<StepMutant> thin();
+
+  mlir::ModuleOp module;
+  size_t most;
+  unsigned current = 0;
+  std::vector<StepMutant> made;
+};
+
+} // namespace dtc::twin::test
