@@ -1,6 +1,7 @@
 // The sharding rules of all ops: as text, and proved on four ranks.
 // RUN: dtc-opt %s -test-sharding-rule -o /dev/null 2>&1 | FileCheck %s --check-prefix=RULE
 // RUN: dtc-opt %s -test-sharding-rule-numerics | FileCheck %s
+// RUN: dtc-opt %s --verify-roundtrip -o /dev/null
 
 // CHECK-LABEL: @shape({{.*}}test.shardings = 81 :
 func.func @shape(%x: tensor<4x8x1xf32>, %p: tensor<8x12xf32>) {

@@ -152,6 +152,11 @@ func.func @pool(%x: tensor<2x3x9x7xf32>, %g: tensor<2x3x5x4xf32>) -> (tensor<2x3
   return %0, %1 : tensor<2x3x5x4xf32>, tensor<2x3x9x7xf32>
 }
 
+func.func @philox(%keys: tensor<5x17xi64>, %places: tensor<5x17xi64>) -> tensor<5x17xi64> {
+  %0 = dtc.philox %keys, %places 3 : tensor<5x17xi64>
+  return %0 : tensor<5x17xi64>
+}
+
 func.func @constants(%x: tensor<2x3xf32>, %c: tensor<2x3xi1>) -> (tensor<2x3xf32>, tensor<2x3xi1>, tensor<4x3xi32>) {
   %t = arith.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
   %m = arith.constant dense<[[true, false, true], [false, false, true]]> : tensor<2x3xi1>
