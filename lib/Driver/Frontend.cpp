@@ -7,6 +7,7 @@
 
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Driver/Driver.h"
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Import/PyTorch/Import.h"
@@ -112,9 +113,7 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
 /// Bound of the token input: integers that only look up an embedding. 0: there
 /// is no such input.
 static int64_t vocabularyOf(ModuleOp module) {
-  auto function = module.lookupSymbol<func::FuncOp>("loss_and_grads");
-  if (!function)
-    function = module.lookupSymbol<func::FuncOp>("forward");
+  func::FuncOp function = graph::microbatchFunction(module);
   for (unsigned i = 0; function && i < function.getNumArguments(); ++i) {
     graph::RoleAttr role = graph::getArgRole(function, i);
     auto limit = function.getArgAttrOfType<IntegerAttr>(i, graph::GraphDialect::kLimit);
@@ -180,7 +179,7 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
 /// dtc-run reads inputs and writes outputs sample by sample, but for those without samples.
 static LogicalResult checkSamples(ModuleOp module, const import::BatchDims &batchDims,
                                   int64_t samples) {
-  auto function = module.lookupSymbol<func::FuncOp>("forward");
+  func::FuncOp function = graph::findFunction(module, graph::kForward);
   auto isWhole = [&](graph::RoleAttr role) {
     auto found = batchDims.find(role.getName().str());
     return found != batchDims.end() && !found->second;

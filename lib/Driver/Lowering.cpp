@@ -5,6 +5,7 @@
 
 #include "dtc-io/OutputPath.h"
 #include "dtc-rt/PartialFiles.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Lower/Pieces.h"
 #include "dtc/Lower/Program.h"
 #include "dtc/Pipelines/Pipelines.h"
@@ -29,9 +30,7 @@ namespace dtc::driver {
 /// Parameters and buffers in the order of the model, which the ranks of a pipeline don't keep.
 static std::vector<std::string> parametersOf(ModuleOp module) {
   std::vector<std::string> names;
-  auto joint = module.lookupSymbol<func::FuncOp>("loss_and_grads");
-  if (!joint)
-    joint = module.lookupSymbol<func::FuncOp>("forward");
+  func::FuncOp joint = graph::microbatchFunction(module);
   for (unsigned i = 0; joint && i < joint.getNumArguments(); ++i) {
     graph::RoleAttr role = graph::getArgRole(joint, i);
     if (role &&

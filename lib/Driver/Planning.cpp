@@ -3,6 +3,7 @@
 #include "WholeAttention.h"
 
 #include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Lower/PartialFunction.h"
 #include "dtc/Lower/Passes.h"
@@ -92,7 +93,7 @@ static Outcome<Candidate> prepare(const Planner &planner, Trained step) {
 /// Whether the step replaces buffers, as batch norms in training mode do.
 static bool changesBuffers(const Trained &step) {
   ModuleOp module = *step.model.module;
-  auto function = module.lookupSymbol<func::FuncOp>("loss_and_grads");
+  func::FuncOp function = graph::findFunction(module, graph::kLossAndGrads);
   for (unsigned i = 0; function && i < function.getNumResults(); ++i)
     if (graph::getResultRole(function, i).getKind() == graph::RoleKind::Buffer)
       return true;

@@ -1,7 +1,8 @@
 #include "Clipping.h"
 
+#include "dtc/Dialect/Graph/StepFunctions.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
 
 #include <cmath>
@@ -11,7 +12,7 @@ using namespace mlir;
 namespace dtc::interpreter {
 
 Clipping::Clipping(ModuleOp global) {
-  auto update = global.lookupSymbol<func::FuncOp>("update");
+  func::FuncOp update = graph::findFunction(global, graph::kUpdate);
   if (!update)
     return;
   update.walk([&](arith::MinimumFOp op) {

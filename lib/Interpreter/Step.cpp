@@ -5,6 +5,7 @@
 #include "RankStep.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 
 #include <cmath>
 #include <set>
@@ -61,7 +62,7 @@ private:
   LogicalResult updates();
   /// What was found; a failure that proves nothing is none.
   FailureOr<StepComparison> compared(LogicalResult result) const;
-  LogicalResult call(StringRef name, int64_t microbatch);
+  LogicalResult call(func::FuncOp whole, int64_t microbatch);
   /// Draws what a function takes and nothing has given.
   FailureOr<Tensor> argument(func::FuncOp whole, unsigned index, int64_t microbatch);
   LogicalResult keep(func::FuncOp whole, Tensors results);
@@ -140,8 +141,7 @@ LogicalResult Step::keep(func::FuncOp whole, Tensors results) {
   return success();
 }
 
-LogicalResult Step::call(StringRef name, int64_t microbatch) {
-  auto whole = global.lookupSymbol<func::FuncOp>(name);
+LogicalResult Step::call(func::FuncOp whole, int64_t microbatch) {
   Tensors inputs;
   for (unsigned i = 0; i < whole.getNumArguments(); ++i) {
     FailureOr<Tensor> tensor = argument(whole, i, microbatch);
@@ -155,7 +155,8 @@ LogicalResult Step::call(StringRef name, int64_t microbatch) {
   });
   if (failed(results))
     return failure();
-  bool isPass = name != "prologue" && name != "update";
+  bool isPass = whole == graph::microbatchFunction(global);
+  StringRef name = whole.getSymName();
   if (failed(isPass ? ranks.callPasses(name, values) : ranks.callTogether(name, values)))
     return failure();
   return keep(whole, std::move(*results));
@@ -230,19 +231,20 @@ LogicalResult Step::compare(bool isUpdate) {
 }
 
 LogicalResult Step::train() {
-  auto has = [&](StringRef name) { return bool(global.lookupSymbol<func::FuncOp>(name)); };
-  if (has("prologue") && (failed(call("prologue", -1)) || failed(compare(false))))
+  func::FuncOp prologue = graph::findFunction(global, graph::kPrologue);
+  if (prologue && (failed(call(prologue, -1)) || failed(compare(false))))
     return failure();
   for (int64_t i = 0; i < std::min<int64_t>(options.microbatches, 2); ++i)
-    if (failed(call("loss_and_grads", i)))
+    if (failed(call(graph::microbatchFunction(global), i)))
       return failure();
   if (failed(compare(false)))
     return failure();
-  return has("update") ? updates() : success();
+  return graph::findFunction(global, graph::kUpdate) ? updates() : success();
 }
 
 LogicalResult Step::update() {
-  return success(succeeded(call("update", 0)) && succeeded(compare(true)));
+  func::FuncOp whole = graph::findFunction(global, graph::kUpdate);
+  return success(succeeded(call(whole, 0)) && succeeded(compare(true)));
 }
 
 /// With the gradients of the passes, with such as are clipped, and with such as aren't finite.
@@ -281,11 +283,12 @@ FailureOr<StepComparison> Step::compared(LogicalResult result) const {
 
 FailureOr<StepComparison> Step::run() {
   comparison.ranks = ranks.devices();
-  if (global.lookupSymbol<func::FuncOp>("loss_and_grads"))
+  if (graph::findFunction(global, graph::kLossAndGrads))
     return compared(train());
-  if (!global.lookupSymbol<func::FuncOp>("forward"))
+  func::FuncOp forward = graph::findFunction(global, graph::kForward);
+  if (!forward)
     return global.emitError() << "has neither loss_and_grads nor forward";
-  return compared(success(succeeded(call("forward", 0)) && succeeded(compare(false))));
+  return compared(success(succeeded(call(forward, 0)) && succeeded(compare(false))));
 }
 
 std::set<Key> Step::zeroGradients() const {

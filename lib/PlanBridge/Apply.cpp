@@ -292,7 +292,7 @@ void Applier::annotateStorage(func::FuncOp func) {
 }
 
 LogicalResult Applier::run() {
-  func::FuncOp main = planned(module);
+  func::FuncOp main = microbatchFunction(module);
   if (!main)
     return module.emitError("has neither @loss_and_grads nor @forward to plan");
   if (failed(addMesh()) || failed(annotateOps(main)))
@@ -338,7 +338,7 @@ LogicalResult apply(ModuleOp module, const Problem &problem, const Plan &plan) {
 
 LogicalResult verify(ModuleOp module, const Problem &problem, const Plan &plan,
                      const plan::Cluster &cluster) {
-  func::FuncOp main = planned(module);
+  func::FuncOp main = microbatchFunction(module);
   SmallVector<Operation *> ops;
   if (main)
     ops = plannedOps(main);

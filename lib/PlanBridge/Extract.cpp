@@ -23,8 +23,8 @@ namespace {
 class Extractor {
 public:
   Extractor(ModuleOp module, const OpForms &forms)
-      : module(module), forms(forms), func(planned(module)),
-        trains(module.lookupSymbol<func::FuncOp>("update") != nullptr) {}
+      : module(module), forms(forms), func(microbatchFunction(module)),
+        trains(findFunction(module, kUpdate) != nullptr) {}
   FailureOr<Problem> run();
 
 private:
@@ -278,7 +278,7 @@ LogicalResult Extractor::addResults() {
 //===-- the step ----------------------------------------------------------===//
 
 void Extractor::addOptimizer() {
-  auto update = module.lookupSymbol<func::FuncOp>("update");
+  func::FuncOp update = findFunction(module, kUpdate);
   if (!update)
     return;
   std::string first;
@@ -319,7 +319,7 @@ void Extractor::addBatch() {
       problem.tokensPerSample = value.shape[1];
   }
   // Targets of all microbatches come into the prologue at once.
-  auto prologue = module.lookupSymbol<func::FuncOp>("prologue");
+  func::FuncOp prologue = findFunction(module, kPrologue);
   for (unsigned i = 0; prologue && i < prologue.getNumArguments(); ++i) {
     RoleAttr role = getArgRole(prologue, i);
     auto type = dyn_cast<RankedTensorType>(prologue.getArgument(i).getType());

@@ -1,15 +1,12 @@
-// The functions of a module as the bridge sees them.
+// The function of a module that is planned, as the bridge sees it.
 #pragma once
 
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 
 namespace dtc::planbridge {
 
-/// @loss_and_grads, or @forward where nothing is trained; null when neither is
-/// there.
-mlir::func::FuncOp planned(mlir::ModuleOp module);
-
-/// Its ops in the order in which a problem numbers them.
+/// The ops of the planned function in the order in which a problem numbers them.
 llvm::SmallVector<mlir::Operation *> plannedOps(mlir::func::FuncOp func);
 
 } // namespace dtc::planbridge

@@ -13,7 +13,7 @@ using namespace dtc::graph;
 namespace dtc::planbridge {
 
 LocalWorkspace::LocalWorkspace(ModuleOp module, Measure measure) : measure(std::move(measure)) {
-  func::FuncOp func = planned(module);
+  func::FuncOp func = microbatchFunction(module);
   if (!func)
     return;
   llvm::DenseMap<Operation *, Operation *, AlikeOps> exampleOf;

@@ -3,6 +3,7 @@
 #include "StageFunction.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
@@ -32,7 +33,7 @@ public:
     if (failed(findOwners()))
       return failure();
     addArguments();
-    function = createFunction(module, "update", step.getUpdate().getLoc(), signature);
+    function = createFunction(module, kUpdate, step.getUpdate().getLoc(), signature);
     setRuns(function, Cadence::Step);
     mapping.map(arguments, function.getArguments());
     builder = OpBuilder::atBlockEnd(&function.front());

@@ -3,6 +3,7 @@
 #include "MeshTransfer.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -57,7 +58,7 @@ public:
     if (failed(addInboxes()))
       return failure();
     int chunk = step.chunkOf(stage);
-    std::string name = step.trains() ? "stage" : "forward";
+    std::string name = step.trains() ? "stage" : kForward.str();
     if (chunk > 0)
       name += "_" + std::to_string(chunk);
     func::FuncOp function = createFunction(rank, name, step.getJoint().getLoc(), signature);

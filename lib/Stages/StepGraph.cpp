@@ -2,6 +2,7 @@
 
 #include "StageFunction.h"
 
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 
 using namespace mlir;
@@ -25,11 +26,11 @@ LogicalResult StepGraph::findFunctions(ModuleOp module) {
            << std::distance(meshes.begin(), meshes.end());
   meshOp = *meshes.begin();
   mesh = dist::toMesh(meshOp);
-  SmallVector<std::pair<func::FuncOp *, StringRef>> wanted = {{&joint, "forward"}};
-  if (module.lookupSymbol<func::FuncOp>("loss_and_grads"))
-    wanted = {{&joint, "loss_and_grads"}, {&prologue, "prologue"}, {&update, "update"}};
+  SmallVector<std::pair<func::FuncOp *, StringRef>> wanted = {{&joint, kForward}};
+  if (findFunction(module, kLossAndGrads))
+    wanted = {{&joint, kLossAndGrads}, {&prologue, kPrologue}, {&update, kUpdate}};
   for (auto [function, name] : wanted) {
-    *function = module.lookupSymbol<func::FuncOp>(name);
+    *function = findFunction(module, name);
     if (!*function || !function->getBody().hasOneBlock())
       return module.emitError("needs a function of one block to be cut into stages: ") << name;
   }

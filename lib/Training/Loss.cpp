@@ -1,5 +1,7 @@
 #include "Loss.h"
 
+#include "dtc/Dialect/Graph/StepFunctions.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <numeric>
@@ -250,7 +252,7 @@ static Value countValid(TensorBuilder &b, Value target, const TrainOptions &opti
 LogicalResult buildPrologue(ModuleOp module, func::FuncOp lossAndGrads,
                             int64_t valuesPerMicrobatch, const TrainOptions &options) {
   MLIRContext *context = module.getContext();
-  PhaseFunction function(module, "prologue");
+  PhaseFunction function(module, kPrologue);
   OpBuilder builder = function.builder();
   TensorBuilder b(builder, NameLoc::get(StringAttr::get(context, "count"), module.getLoc()));
   Value count;

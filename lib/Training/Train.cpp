@@ -8,6 +8,7 @@
 #include "Update.h"
 #include "WidenGradient.h"
 
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Dialect/Graph/StopGradientOp.h"
 #include "dtc/Training/Backward.h"
@@ -53,7 +54,7 @@ public:
 
 private:
   LogicalResult findForward() {
-    forward = module.lookupSymbol<func::FuncOp>("forward");
+    forward = findFunction(module, kForward);
     if (!forward || forward.getBody().empty())
       return module.emitError("the module has no function to train: forward");
     if (!llvm::hasSingleElement(forward.getBody()))
@@ -171,7 +172,7 @@ private:
       roles.push_back(getResultRole(forward, i));
     changes = takeChanges(outputs, roles);
     lost = takeLost(outputs, roles);
-    forward.setSymName("loss_and_grads");
+    forward.setSymName(kLossAndGrads);
     setRuns(forward, Cadence::Microbatch, Passes::Forward | Passes::Backward);
     PhaseFunction function(forward);
     FailureOr<Loss> loss = buildLoss(function, outputs, roles, options);

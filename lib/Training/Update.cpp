@@ -4,6 +4,7 @@
 #include "LossScaling.h"
 #include "Names.h"
 
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 
 #include "llvm/ADT/StringSet.h"
@@ -40,7 +41,7 @@ class UpdateBuilder {
 public:
   UpdateBuilder(ModuleOp module, ArrayRef<TrainedParameter> parameters,
                 ArrayRef<RoleAttr> lostRoles, const TrainOptions &options)
-      : function(module, "update"), context(module.getContext()), parameters(parameters),
+      : function(module, kUpdate), context(module.getContext()), parameters(parameters),
         lostRoles(lostRoles), options(options), states(stateKinds(options)),
         builder(function.builder()),
         b(builder, NameLoc::get(StringAttr::get(context, "update"), module.getLoc())),

@@ -1,6 +1,7 @@
 #include "dtc/Import/Build/Forward.h"
 #include "dtc/Import/Unsupported.h"
 
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Raise/Passes.h"
 
 #include "mlir/IR/Verifier.h"
@@ -60,7 +61,7 @@ LogicalResult Forward::declare(const std::vector<FileTensor> &tensors, const Bou
     types.push_back(argumentType(input, inputs));
     arguments.push_back({input.name, graph::RoleKind::Input});
   }
-  func = func::FuncOp::create(builder, builder.getUnknownLoc(), "forward",
+  func = func::FuncOp::create(builder, builder.getUnknownLoc(), graph::kForward,
                               builder.getFunctionType(types, {}));
   graph::setRuns(func, graph::Cadence::Microbatch, graph::Passes::Forward);
   Block *body = func.addEntryBlock();
