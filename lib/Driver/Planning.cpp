@@ -1,19 +1,13 @@
 // The phase plan: searches, cuts the batch into microbatches, and writes the plan into the IR.
-#include "Phases.h"
+#include "Candidate.h"
 #include "WholeAttention.h"
 
 #include "dtc/Dialect/Graph/SlotOps.h"
-#include "dtc/Dialect/Graph/StepFunctions.h"
-#include "dtc/Kernels/KernelFormation.h"
-#include "dtc/Lower/PartialFunction.h"
-#include "dtc/Lower/Passes.h"
 #include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Verify.h"
 #include "dtc/Plan/Search/Remedy.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 #include "dtc/Report/Failure.h"
-
-#include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
 #include <chrono>
@@ -24,166 +18,6 @@ using namespace mlir;
 namespace dtc::driver {
 
 using plan::Alternative;
-using plan::Result;
-
-namespace {
-
-/// What planning needs beside the step.
-struct Planner {
-  Environment &env;
-  const Request &request;
-  const import::ModelFile &file;
-};
-
-/// A step whose batch is cut in one way, and a plan of it.
-struct Candidate {
-  Trained step;
-  plan::Problem problem;
-  std::unique_ptr<plan::Workspace> workspace;
-  plan::SearchResult search = {};
-};
-
-} // namespace
-
-//===----------------------------------------------------------------------===//
-// One cut of the batch
-//===----------------------------------------------------------------------===//
-
-Outcome<plan::Problem> extractProblem(const Environment &env, const Options &options,
-                                      Trained &trained) {
-  auto staysWhole = [&](Operation *op) { return env.target->staysWhole(op); };
-  auto isPart = [&](Operation *op) { return kernels::isPartOfProduct(op, *env.target); };
-  auto workspace = env.target->workspace(trained.module(), options.threadsPerRank);
-  auto bytesOf = [&](Operation *op) { return workspace->bytesOf(op); };
-  auto extracted = planbridge::extract(trained.module(), {staysWhole, bytesOf, isPart});
-  if (failed(extracted))
-    return ExitCode::Failed;
-  plan::Problem problem = std::move(*extracted);
-  problem.model = options.modelName.empty() ? options.model : options.modelName;
-  problem.numMicrobatches = trained.batch.numMicrobatches;
-  problem.fileNodes = trained.model.nodes;
-  return problem;
-}
-
-/// Ops are scheduled alone as the program will be. Plans for many GPUs, which are made in seconds,
-/// do without.
-static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Options &options,
-                                                      ModuleOp module) {
-  if (options.onlyPlan && options.target == Target::CUDA)
-    return nullptr;
-  auto measure = [&env, threads = options.threadsPerRank](
-                     ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
-    PassManager manager(&env.context);
-    manager.addPass(lower::createBuildSchedule({.microbatches = 1}));
-    if (failed(kernels::formKernels(alone, *env.target)) || failed(manager.run(alone)))
-      return failure();
-    return lower::bytesWithinFunction(alone, threads, spent);
-  };
-  return std::make_unique<planbridge::LocalWorkspace>(module, measure);
-}
-
-static Outcome<Candidate> prepare(const Planner &planner, Trained step) {
-  auto problem = extractProblem(planner.env, planner.request.options, step);
-  if (!problem)
-    return problem.code();
-  auto workspace = makeWorkspace(planner.env, planner.request.options, step.module());
-  return Candidate{std::move(step), std::move(*problem), std::move(workspace)};
-}
-
-/// Whether the step replaces buffers, as batch norms in training mode do.
-static bool changesBuffers(const Trained &step) {
-  ModuleOp module = *step.model.module;
-  func::FuncOp function = graph::findFunction(module, graph::kLossAndGrads);
-  for (unsigned i = 0; function && i < function.getNumResults(); ++i)
-    if (graph::getResultRole(function, i).getKind() == graph::RoleKind::Buffer)
-      return true;
-  return false;
-}
-
-/// `pins`: what the search has to keep.
-static plan::SearchOptions searchOptions(const Planner &planner, const Candidate &candidate,
-                                         const plan::Spec &pins) {
-  const Options &options = planner.request.options;
-  plan::SearchOptions asked;
-  asked.devices = options.devices;
-  asked.spec = pins;
-  if (const plan::Preset *preset = planner.request.preset)
-    asked.abilities = plan::abilitiesOn(*preset, planner.request.cluster, options.devices);
-  // For CPUs `dtc plan` answers what `dtc compile` would do.
-  asked.executable = !options.onlyPlan || options.target == Target::CPU;
-  asked.workspace = candidate.workspace.get();
-  // Of how many samples statistics are is the user's to say: by default those of all.
-  asked.fixedCalls = candidate.step.batch.numMicrobatches > 1 ||
-                     (changesBuffers(candidate.step) && !pins.microBatch);
-  return asked;
-}
-
-/// Of the step as it was imported. Where the batch is open, every rank brings its own samples.
-static plan::SearchOptions firstOptions(const Planner &planner, const Candidate &candidate) {
-  const Request &request = planner.request;
-  plan::SearchOptions asked = searchOptions(planner, candidate, request.given);
-  if (request.isBatchOpen() && !request.globalBatch)
-    asked.samplesPerRank = std::max<int64_t>(candidate.step.model.fileBatch, 1);
-  return asked;
-}
-
-static ExitCode fail(const plan::SearchFailure &failure) {
-  return fail(plan::Error{report::failureText(failure), failure.category});
-}
-
-/// The best shardings for given degrees.
-static plan::SearchOutcome searchPinned(const Planner &planner, const Candidate &candidate,
-                                        const plan::Degrees &degrees) {
-  plan::Spec spec = plan::pinned(degrees, planner.request.spec);
-  return plan::search(candidate.problem, planner.request.cluster,
-                      searchOptions(planner, candidate, spec));
-}
-
-/// With its calls as they will be, a plan that fits hardly may do so no longer. Another one of its
-/// mesh and microbatch is searched then.
-static plan::SearchOutcome searchCalls(const Planner &planner, const Candidate &candidate,
-                                       const plan::Degrees &degrees) {
-  const plan::Spec &given = planner.request.spec;
-  plan::SearchOptions asked = searchOptions(planner, candidate, plan::pinned(degrees, given));
-  asked.adviseOtherwise = false;
-  auto found = plan::search(candidate.problem, planner.request.cluster, asked);
-  if (found ? found->predicted.fits() : found.error().category != plan::ErrorCategory::NoPlan)
-    return found;
-  asked.spec = plan::withCalls(degrees, given);
-  asked.findClosest = false;
-  auto other = plan::search(candidate.problem, planner.request.cluster, asked);
-  return other && other->predicted.fits() ? std::move(other) : std::move(found);
-}
-
-/// The step with the batch cut as these degrees have it. It is another one, as what a call does is
-/// different with several of them (it adds to earlier gradients).
-static Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees,
-                                   const BatchChoice &cut) {
-  auto model = planner.file.import(cut.perCall());
-  if (failed(model))
-    return ExitCode::InputRefused;
-  auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut},
-                            slotsFor(planner.request.options, degrees));
-  if (!step)
-    return step.code();
-  return prepare(planner, std::move(*step));
-}
-
-/// The plan of these degrees in such calls. `failure`: why there is none, which isn't told yet.
-static Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
-                                    const BatchChoice &cut,
-                                    std::optional<plan::SearchFailure> &failure) {
-  auto candidate = cutCalls(planner, degrees, cut);
-  if (!candidate)
-    return candidate;
-  auto found = searchCalls(planner, *candidate, degrees);
-  if (!found) {
-    failure = found.error();
-    return ExitCode::NoFit;
-  }
-  candidate->search = std::move(*found);
-  return candidate;
-}
 
 //===----------------------------------------------------------------------===//
 // The cut of the plan

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "dtc/Plan/Explain/Compare.h"
+#include "dtc/Plan/Search/Search.h"
 
 namespace dtc::plan {
 

@@ -1,0 +1,150 @@
+#include "Candidate.h"
+
+#include "dtc/Dialect/Graph/StepFunctions.h"
+#include "dtc/Kernels/KernelFormation.h"
+#include "dtc/Lower/PartialFunction.h"
+#include "dtc/Lower/Passes.h"
+#include "dtc/Plan/Search/Remedy.h"
+#include "dtc/PlanBridge/LocalWorkspace.h"
+#include "dtc/PlanBridge/PlanBridge.h"
+#include "dtc/Report/Failure.h"
+
+#include "mlir/Pass/PassManager.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace dtc::driver {
+
+Outcome<plan::Problem> extractProblem(const Environment &env, const Options &options,
+                                      Trained &trained) {
+  auto staysWhole = [&](Operation *op) { return env.target->staysWhole(op); };
+  auto isPart = [&](Operation *op) { return kernels::isPartOfProduct(op, *env.target); };
+  auto workspace = env.target->workspace(trained.module(), options.threadsPerRank);
+  auto bytesOf = [&](Operation *op) { return workspace->bytesOf(op); };
+  auto extracted = planbridge::extract(trained.module(), {staysWhole, bytesOf, isPart});
+  if (failed(extracted))
+    return ExitCode::Failed;
+  plan::Problem problem = std::move(*extracted);
+  problem.model = options.modelName.empty() ? options.model : options.modelName;
+  problem.numMicrobatches = trained.batch.numMicrobatches;
+  problem.fileNodes = trained.model.nodes;
+  return problem;
+}
+
+/// Ops are scheduled alone as the program will be. Plans for many GPUs, which are made in seconds,
+/// do without.
+static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Options &options,
+                                                      ModuleOp module) {
+  if (options.onlyPlan && options.target == Target::CUDA)
+    return nullptr;
+  auto measure = [&env, threads = options.threadsPerRank](
+                     ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
+    PassManager manager(&env.context);
+    manager.addPass(lower::createBuildSchedule({.microbatches = 1}));
+    if (failed(kernels::formKernels(alone, *env.target)) || failed(manager.run(alone)))
+      return failure();
+    return lower::bytesWithinFunction(alone, threads, spent);
+  };
+  return std::make_unique<planbridge::LocalWorkspace>(module, measure);
+}
+
+Outcome<Candidate> prepare(const Planner &planner, Trained step) {
+  auto problem = extractProblem(planner.env, planner.request.options, step);
+  if (!problem)
+    return problem.code();
+  auto workspace = makeWorkspace(planner.env, planner.request.options, step.module());
+  return Candidate{std::move(step), std::move(*problem), std::move(workspace)};
+}
+
+/// Whether the step replaces buffers, as batch norms in training mode do.
+static bool changesBuffers(const Trained &step) {
+  ModuleOp module = *step.model.module;
+  func::FuncOp function = graph::findFunction(module, graph::kLossAndGrads);
+  for (unsigned i = 0; function && i < function.getNumResults(); ++i)
+    if (graph::getResultRole(function, i).getKind() == graph::RoleKind::Buffer)
+      return true;
+  return false;
+}
+
+plan::SearchOptions searchOptions(const Planner &planner, const Candidate &candidate,
+                                         const plan::Spec &pins) {
+  const Options &options = planner.request.options;
+  plan::SearchOptions asked;
+  asked.devices = options.devices;
+  asked.spec = pins;
+  if (const plan::Preset *preset = planner.request.preset)
+    asked.abilities = plan::abilitiesOn(*preset, planner.request.cluster, options.devices);
+  // For CPUs `dtc plan` answers what `dtc compile` would do.
+  asked.executable = !options.onlyPlan || options.target == Target::CPU;
+  asked.workspace = candidate.workspace.get();
+  // Of how many samples statistics are is the user's to say: by default those of all.
+  asked.fixedCalls = candidate.step.batch.numMicrobatches > 1 ||
+                     (changesBuffers(candidate.step) && !pins.microBatch);
+  return asked;
+}
+
+plan::SearchOptions firstOptions(const Planner &planner, const Candidate &candidate) {
+  const Request &request = planner.request;
+  plan::SearchOptions asked = searchOptions(planner, candidate, request.given);
+  if (request.isBatchOpen() && !request.globalBatch)
+    asked.samplesPerRank = std::max<int64_t>(candidate.step.model.fileBatch, 1);
+  return asked;
+}
+
+ExitCode fail(const plan::SearchFailure &failure) {
+  return fail(plan::Error{report::failureText(failure), failure.category});
+}
+
+plan::SearchOutcome searchPinned(const Planner &planner, const Candidate &candidate,
+                                        const plan::Degrees &degrees) {
+  plan::Spec spec = plan::pinned(degrees, planner.request.spec);
+  return plan::search(candidate.problem, planner.request.cluster,
+                      searchOptions(planner, candidate, spec));
+}
+
+/// With its calls as they will be, a plan that fits hardly may do so no longer. Another one of its
+/// mesh and microbatch is searched then.
+static plan::SearchOutcome searchCalls(const Planner &planner, const Candidate &candidate,
+                                       const plan::Degrees &degrees) {
+  const plan::Spec &given = planner.request.spec;
+  plan::SearchOptions asked = searchOptions(planner, candidate, plan::pinned(degrees, given));
+  asked.adviseOtherwise = false;
+  auto found = plan::search(candidate.problem, planner.request.cluster, asked);
+  if (found ? found->predicted.fits() : found.error().category != plan::ErrorCategory::NoPlan)
+    return found;
+  asked.spec = plan::withCalls(degrees, given);
+  asked.findClosest = false;
+  auto other = plan::search(candidate.problem, planner.request.cluster, asked);
+  return other && other->predicted.fits() ? std::move(other) : std::move(found);
+}
+
+Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees,
+                                   const BatchChoice &cut) {
+  auto model = planner.file.import(cut.perCall());
+  if (failed(model))
+    return ExitCode::InputRefused;
+  auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut},
+                            slotsFor(planner.request.options, degrees));
+  if (!step)
+    return step.code();
+  return prepare(planner, std::move(*step));
+}
+
+Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
+                                    const BatchChoice &cut,
+                                    std::optional<plan::SearchFailure> &failure) {
+  auto candidate = cutCalls(planner, degrees, cut);
+  if (!candidate)
+    return candidate;
+  auto found = searchCalls(planner, *candidate, degrees);
+  if (!found) {
+    failure = found.error();
+    return ExitCode::NoFit;
+  }
+  candidate->search = std::move(*found);
+  return candidate;
+}
+
+} // namespace dtc::driver
