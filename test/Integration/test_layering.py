@@ -1,5 +1,6 @@
 """Who may include whom (docs/Architecture.md), and how long a file may be."""
 
+import ast
 import re
 
 from conftest import ROOT
@@ -191,14 +192,37 @@ def test_passes_are_declared_with_an_example():
         assert description and "\n        " in description[1], text
 
 
+def written(*suffixes: str):
+    """The files that people write, with what is in them."""
+    for top in ("include", "lib", "tools", "test", "scripts", "cmake", "bench", "python"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in suffixes:
+                yield path.relative_to(ROOT).as_posix(), path.read_text()
+
+
 def test_no_file_is_too_long():
-    suffixes = {".h", ".cpp", ".td", ".py", ".sh", ".cmake"}
-    long = {
-        path.relative_to(ROOT).as_posix(): length
-        for top in ("include", "lib", "tools", "test", "scripts", "cmake", "bench", "python")
-        for path in sorted((ROOT / top).rglob("*"))
-        if path.suffix in suffixes and (length := path.read_text().count("\n")) > 1000
-    }
+    long = {path: length for path, text in written(".h", ".cpp", ".td", ".py", ".sh", ".cmake", ".mlir")
+            if (length := text.count("\n")) > 500}
+    assert not long, long
+
+
+def functions_of(path: str, text: str):
+    """Functions outside of classes, with their lines. In C++ they begin and end at the margin."""
+    if path.endswith(".py"):
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                yield node.name, node.end_lineno - node.lineno + 1
+        return
+    for match in re.finditer(r"^(?!namespace|struct|class|public|private|protected)([\w\[~][^;{}]*\([^;]*?) \{\n.*?^\}", text, re.M | re.S):
+        yield match[1].split("\n")[0], match[0].count("\n") + 1
+
+
+def test_no_function_is_too_long():
+    """Those inside of classes are clang-tidy's (.clang-tidy)."""
+    found = [(path, name, lines) for path, text in written(".h", ".cpp", ".py")
+             for name, lines in functions_of(path, text)]
+    assert len(found) > 10_000
+    long = [each for each in found if each[2] > 60]
     assert not long, long
 
 
