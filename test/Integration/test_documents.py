@@ -1,6 +1,7 @@
 """What the documents show is what the commands print."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +60,27 @@ def test_pages_link_to_what_is_there():
             if not target.startswith("http") and not (page.parent / target).exists():
                 wrong.append(f"{page.relative_to(ROOT)}: {target}")
     assert not wrong, "\n".join(wrong)
+
+
+#: Made by programs: scripts/gpu_tests.py, and docstrings.
+GENERATED = {"GpuResults.md", "PythonReference.md"}
+
+
+def sentences(page: Path):
+    """Of paragraphs and lists; tables and blocks of code are left out."""
+    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+    prose = re.sub(r"^(?: {4}|\||#).*$", "", prose, flags=re.M)
+    for paragraph in re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.) ", prose):
+        text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`", "Code", " ".join(paragraph.split())))
+        yield from re.split(r"(?<=[.!?])[)\]*\"]*\s+(?=\[|[(*\"]*(?:[A-Z0-9]|cuDNN|dtc))", text)
+
+
+def test_sentences_are_short():
+    """CONTRIBUTING.md has it."""
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [(page.name, sentence) for page in pages if page.name not in GENERATED for sentence in sentences(page)]
+    assert len(found) > 2000
+    assert [each for each in found if len(re.findall(r"\S*\w\S*", each[1])) > 25] == []
 
 
 def test_each_schedule_has_a_file_and_a_line():
