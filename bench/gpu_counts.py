@@ -1,7 +1,8 @@
 """What bounds the speed of programs for GPUs, counted without a GPU.
 
     python3 bench/gpu_counts.py [--models gpt2.adamw llama.bf16 …] [--output FILE.json]
-    python3 bench/gpu_counts.py --large           bytes in flight, of kernels that move 64 MB and more; a quarter of a minute
+    python3 bench/gpu_counts.py --large           bytes in flight, of kernels that move 64 MB and more; a quarter of a minute. By
+                                                  nvdisasm (DTC_NVDISASM or PATH), as ptxas ordered the loads, else as PTX allows
     python3 bench/gpu_counts.py --layers          what a layer of GPT-2 124M and of a Llama of 1B adds; needs torch and transformers
 
 For test models on one GPU, fp32 and bf16 where PyTorch's run is recorded: the launches and library calls of a step; the bytes
@@ -18,6 +19,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -122,27 +124,60 @@ def ratio(kinds: list[dict]) -> str:
 BYTES = {"8": 1, "16": 2, "32": 4, "64": 8}
 
 
-def loaded_at_once(ptx: str) -> dict[str, int]:
-    """By kernel: the bytes that a thread can have asked for, in the block of instructions without branches where these are the most.
+def loaded_at_once(ptx: str) -> dict[str, tuple[int, int]]:
+    """By kernel: the bytes that a thread can have asked for, in the block of instructions without branches where these are the most,
+    and by how many loads.
 
-    Those count that wait neither for one another nor for what is stored before them.
+    Those count that wait neither for one another nor for what is stored before them. ptxas may put fewer of them before the first
+    that waits (issued_at_once).
     """
     found = {}
     for entry in re.split(r"\.entry ", ptx)[1:]:
         name = re.match(r"\w+", entry)[0]
-        most = 0
+        most = (0, 0)
         for block in re.split(r"^\$\w+:|\bbra\b.*;|\bbar\.sync\b.*;|\bst\.global.*;", entry, flags=re.MULTILINE):
             late: set[str] = set()  # registers that wait for what is loaded
-            bytes_ = 0
+            bytes_ = loads = 0
             for line in block.split("\n"):
                 names = re.findall(r"%\w+", line)
                 load = re.search(r"\bld\.global(?:\.\w+)*?(?:\.v(\d))?\.[bfsu](\d+)\b", line)
                 results = re.search(r"\{([^}]*)\}", line)[1].count("%") if load and "{" in line else 1
                 if late.intersection(names[results:]) or load:
-                    bytes_ += int(load[1] or 1) * BYTES[load[2]] if load and not late.intersection(names[results:]) else 0
+                    if load and not late.intersection(names[results:]):
+                        bytes_ += int(load[1] or 1) * BYTES[load[2]]
+                        loads += 1
                     late.update(names[:results])
-            most = max(most, bytes_)
+            most = max(most, (bytes_, loads))
         found[name] = most
+    return found
+
+
+SASS_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+
+
+def issued_at_once(cubin: pathlib.Path) -> dict[str, tuple[int, int]]:
+    """By kernel, in the order that ptxas chose: the most bytes that a thread asks for before an instruction waits for any of them, and
+    by how many loads. Of PyPI's nvidia-cuda-nvdisasm; nothing where that isn't installed."""
+    tool = shutil.which(os.environ.get("DTC_NVDISASM", "nvdisasm"))
+    if not tool:
+        return {}
+    found = {}
+    for section in re.split(r"^\.text\.", call(tool, "-c", cubin), flags=re.MULTILINE)[1:]:
+        most, bytes_, loads = (0, 0), 0, 0
+        waiting: set[int] = set()  # registers
+        for line in section.splitlines()[1:]:
+            if line.lstrip().startswith(".section"):
+                break
+            registers = [int(number) for number in re.findall(r"\bR(\d+)\b", line)]
+            load = re.search(r"\bLDG\.E((?:\.\w+)*) R(\d+)", line)
+            used = {register + more for register in (registers[1:] if load else registers) for more in ((0, 1) if ".64" in line else (0,))}
+            if waiting & used or re.match(r"\s*\.L_|.*\b(BRA|BAR|EXIT)\b", line):
+                most, bytes_, loads, waiting = max(most, (bytes_, loads)), 0, 0, set()
+            if load:
+                size = next((SASS_BYTES[part] for part in load[1].split(".") if part in SASS_BYTES), 4)
+                bytes_, loads = bytes_ + size, loads + 1
+                waiting |= set(range(int(load[2]), int(load[2]) + max(size // 4, 1)))
+        found[re.match(r"\w+", section)[0]] = most
     return found
 
 
@@ -153,22 +188,27 @@ def count_large(output: pathlib.Path | None) -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         used = registers_of(ptx.encode(), pathlib.Path(folder), "sm_90")
+        issued = issued_at_once(pathlib.Path(folder) / "cubin")
     shared = {name: sum(int(count) * BYTES[bits] for bits, count in re.findall(rf"\.shared \.align \d+ \.b(\d+) {name}_\w+\[(\d+)\]", ptx))
               for name in used}
-    geometry = {name: (int(blocks), int(threads)) for name, blocks, threads in
-                re.findall(r"exec\.kernel @(\w+) .*geometry <blocks = (\d+), threads = (\d+)>", formed)}
+    geometry = {name: (int(blocks), int(threads), int(kept or 0)) for name, blocks, threads, kept in
+                re.findall(r"exec\.kernel @(\w+) .*geometry <blocks = (\d+), threads = (\d+)(?:, sharedBytes = (\d+))?>", formed)}
     for body in re.split(r"func\.func @", formed)[1:]:
         for name in re.findall(r"exec\.launch @(\w+)", body):
-            blocks, threads = geometry[name]
+            blocks, threads, kept = geometry[name]
             registers, spilled = used[name]
-            per_sm = min(blocks_at_once(registers, threads, shared[name]), blocks / SMS) * threads
+            at_once = blocks_at_once(registers, threads, shared[name] + kept)
+            per_sm = min(at_once, blocks / SMS) * threads
+            bytes_, loads = issued.get(name, asked[name])
             rows.append({"function": re.match(r"\w+", body)[0], "kernel": name, "blocks": blocks, "threads": threads,
-                         "registers": registers, "spilled": spilled, "asked": asked[name], "threads_per_sm": round(per_sm), "in_flight": round(per_sm * asked[name])})
-    print("| kernel of | blocks | threads | registers | bytes a thread asks for at once | threads an SM | bytes in flight an SM |")
-    print("|" + "---|" * 7)
+                         "shared": shared[name] + kept, "registers": registers, "spilled": spilled, "asked": bytes_, "loads": loads,
+                         "threads_per_sm": round(per_sm), "waves": round(blocks / SMS / at_once, 2), "in_flight": round(per_sm * bytes_)})
+    print("| kernel of | blocks | threads | shared bytes | registers | bytes a thread asks for at once | loads | threads an SM | waves | "
+          "bytes in flight an SM |")
+    print("|" + "---|" * 10)
     for row in rows:
-        print(f"| {row['function']}, {kind_of(row['kernel'])} | {row['blocks']} | {row['threads']} | {row['registers']} | {row['asked']} | "
-              f"{row['threads_per_sm']} | {row['in_flight']} |")
+        print(f"| {row['function']}, {kind_of(row['kernel'])} | {row['blocks']} | {row['threads']} | {row['shared']} | {row['registers']} | "
+              f"{row['asked']} | {row['loads']} | {row['threads_per_sm']} | {row['waves']} | {row['in_flight']} |")
     if output:
         output.write_text(json.dumps(rows, indent=1))
 

@@ -29,10 +29,12 @@ func.func @bias_grad(%g: tensor<65536x3072xbf16>) -> tensor<3072xf32> {
   return %1 : tensor<3072xf32>
 }
 
-// The gradient of the embedding.
-func.func @embedding_grad(%tokens: tensor<65536xi64>, %g: tensor<65536x768xf32>) -> tensor<50304x768xf32> {
-  %0 = dtc.scatter_add %tokens, %g axis 0 : tensor<65536xi64>, tensor<65536x768xf32> -> tensor<50304x768xf32>
-  return %0 : tensor<50304x768xf32>
+// The gradient of the embedding, on top of what the head's product has made of the same weights.
+func.func @embedding_grad(%tokens: tensor<65536xi64>, %g: tensor<65536x768xbf16>, %head: tensor<50304x768xf32>)
+    -> tensor<50304x768xf32> {
+  %0 = dtc.scatter_add %tokens, %g axis 0 : tensor<65536xi64>, tensor<65536x768xbf16> -> tensor<50304x768xf32>
+  %1 = dtc.sum %head, %0 : tensor<50304x768xf32>
+  return %1 : tensor<50304x768xf32>
 }
 
 // Arithmetic element by element.

@@ -21,3 +21,15 @@ def test_counts_of_a_step(tmp_path):
     for architecture, used in counts["registers"].items():
         assert used["spilled"] == 0 and 16 <= used["most"] <= 255, architecture
         assert 0 < used["least_occupancy"] <= used["median_occupancy"] <= 1, architecture
+
+
+def test_large_kernels_ask_for_enough_at_once(tmp_path):
+    """Memory keeps an H100 busy with 14 KB on their way for each multiprocessor, and not by single elements of bf16."""
+    output = tmp_path / "large.json"
+    done = subprocess.run([sys.executable, ROOT / "bench" / "gpu_counts.py", "--large", "--output", output],
+                          capture_output=True, text=True, env=os.environ | {"DTC_PTXAS": str(PTXAS)})
+    assert done.returncode == 0, done.stderr
+    large = [row for row in json.loads(output.read_text()) if row["threads_per_sm"] >= 500]
+    assert {"loss", "norm", "norm_grad", "bias_grad", "embedding_grad", "residual"} == {row["function"] for row in large}
+    for row in large:
+        assert row["spilled"] == 0 and row["in_flight"] >= 14e3 and row["asked"] >= 6 * row["loads"], row

@@ -28,7 +28,8 @@ static LogicalResult emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
   if (failed(plan))
     return failure();
   exec::GeometryAttr geometry = kernel.getGeometryAttr();
-  if (!geometry || geometry.getBlocks() != plan->blocks || geometry.getThreads() != plan->threads)
+  if (!geometry || geometry.getBlocks() != plan->blocks || geometry.getThreads() != plan->threads ||
+      geometry.getSharedBytes() != plan->sharedBytes)
     return kernel.emitError("geometry differs from that of its threads: ")
            << plan->blocks << " blocks of " << plan->threads;
   BodyInfo info(body);

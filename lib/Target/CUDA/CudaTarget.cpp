@@ -60,7 +60,7 @@ public:
     MLIRContext *context = body.getParentOp()->getContext();
     return target::KernelShape{
         plan->items, /*scratchBytes=*/0, plan->inPlace,
-        exec::GeometryAttr::get(context, plan->blocks, plan->threads, /*sharedBytes=*/0)};
+        exec::GeometryAttr::get(context, plan->blocks, plan->threads, plan->sharedBytes)};
   }
 
   LogicalResult checkElementTypes(ModuleOp module) const override {

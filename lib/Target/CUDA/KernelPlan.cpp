@@ -1,4 +1,5 @@
 #include "KernelPlan.h"
+#include "KeptRows.h"
 #include "KernelPieces.h"
 #include "ThreadEmitter.h"
 
@@ -25,9 +26,8 @@ static constexpr int64_t kOneThreadColumns = 8;
 static constexpr int64_t kMostRowThreads = 512;
 static constexpr int64_t kMostColumnWarps = 8;
 /// Threads of a scatter kernel have some columns each, and a block has some rows of the table. The
-/// fewer blocks, the fewer times all indices are read.
-static constexpr int64_t kColumnsOfThread = 4, kMostScatterThreads = 256, kScatterBlocks = 264,
-                         kMostTableRows = 64;
+/// fewer blocks, the fewer times all indices are read. So many run at once on an H100.
+static constexpr int64_t kColumnsOfThread = 4, kMostScatterThreads = 256, kScatterBlocks = 528;
 /// Rows that a warp of a columns kernel should have at least.
 static constexpr int64_t kRowsOfWarp = 8;
 /// Neighbouring columns of a thread, at most. An H100 is busy with so many blocks of them.
@@ -89,8 +89,11 @@ static void planRows(const BodyInfo &info, KernelPlan &plan) {
   plan.lanes = std::min(kMostRowThreads, kWarp * ceilDivide(most, kWarp * kMostInRegisters));
   // Rows that each pass reads again are read by whole accesses.
   auto isWide = [&](int64_t count) { return count == 1 || count % elementsOfAccess(info) == 0; };
-  if (most > plan.lanes * kMostInRegisters && llvm::all_of(counts, isWide))
-    plan.unit = std::max(plan.unit, elementsOfAccess(info));
+  if (most > plan.lanes * kMostInRegisters) {
+    if (llvm::all_of(counts, isWide))
+      plan.unit = std::max(plan.unit, elementsOfAccess(info));
+    planKeptRows(info, most, plan);
+  }
   plan.threads = plan.lanes > kWarp ? plan.lanes : std::min(kSmallBlock, plan.items * kWarp);
 }
 
@@ -120,8 +123,7 @@ static void planScatter(const BodyInfo &info, KernelPlan &plan) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   int64_t rows = IndexMath::numElements(shape.take_front(op.getAxis() + 1)),
           width = IndexMath::numElements(shape.drop_front(op.getAxis() + 1));
-  plan.lanes =
-      op.getAxis() == 0 ? std::clamp<int64_t>(rows / kScatterBlocks, 1, kMostTableRows) : 1;
+  plan.lanes = op.getAxis() == 0 ? std::max<int64_t>(ceilDivide(rows, kScatterBlocks), 1) : 1;
   plan.items = ceilDivide(rows, plan.lanes);
   plan.threads = std::clamp(kWarp * ceilDivide(width, kWarp * kColumnsOfThread), kSmallBlock,
                             kMostScatterThreads);

@@ -4,7 +4,8 @@
 //              in one access of up to 16 bytes.
 //   rows       `lanes` threads share a row: one thread, a warp, or a block of several warps. A
 //              thread takes units of neighbouring columns, `lanes` units apart. What a thread
-//              has of a row stays in registers where it is few; else each pass reads it again.
+//              has of a row stays in registers where it is few. Else its block keeps what several
+//              passes read, where its memory has room, and each pass reads the rest again.
 //   columns    a warp has 32 units of neighbouring columns, one a lane; `lanes` warps of a block
 //              share the rows, and the first adds up what they found, in their order. Few columns
 //              of many rows are columns of slices first (KernelLimits::fewColumns).
@@ -43,6 +44,13 @@ struct KernelPlan {
                      ///< columns; scatter: rows of a block
   int64_t rounds = 1; ///< pieces that are added up: units of a thread
   int64_t blocks = 1, threads = 1;
+  /// Operands of long rows that a block keeps in its memory, and where a row of each begins there.
+  struct KeptOperand {
+    unsigned operand;
+    int64_t offset;
+  };
+  llvm::SmallVector<KeptOperand> kept;
+  int64_t sharedBytes = 0; ///< of kept rows
   struct Piece {
     int64_t firstBlock, items;
   };

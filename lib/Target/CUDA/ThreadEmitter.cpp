@@ -32,6 +32,10 @@ FailureOr<LLVM::LLVMFuncOp> ThreadEmitter::emitFunction(StringRef name) {
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(plan.threads)}));
+  // ptxas would rather have more threads than read all rows of a turn at once: at most one block is
+  // asked for, so that it takes the registers.
+  if (plan.kind == KernelKind::Columns)
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
   setArgumentAttributes();
   OpBuilder::InsertionGuard guard(builder);
   Block *entry = function.addEntryBlock(builder);

@@ -114,6 +114,8 @@ private:
     mlir::Value places, rows, counts;
   };
   void initializeTable(TableRows rows);
+  /// Whether rows have to be initialized; null where they always have to be.
+  mlir::Value termIsElsewhere();
   /// Of a piece of the indices, those that the thread looks at.
   llvm::SmallVector<IndexMatch> findMatches(graph::ScatterAddOp op, TableRows rows,
                                             mlir::AffineExpr first);
@@ -187,6 +189,15 @@ private:
   // Memory (ThreadMemory.cpp).
   mlir::Value address(mlir::Value base, mlir::AffineExpr offset, mlir::Type element);
   void storeAt(unsigned result, mlir::AffineExpr offset, mlir::Value value);
+  /// An element of an operand, out of the whole access that it lies in. Null where units aren't
+  /// accesses, or the element isn't known to have a place within one.
+  mlir::Value elementOfAccess(unsigned argument, mlir::AffineExpr offset);
+  // Long rows that are kept (KeptRows.cpp).
+  void keepUnits();
+  mlir::Value loadAccess(unsigned argument, mlir::AffineExpr first, mlir::VectorType type);
+  mlir::AffineExpr placeInRow(mlir::AffineExpr first, int64_t width);
+  mlir::Value keptAddress(const KernelPlan::KeptOperand &kept, mlir::AffineExpr column,
+                          mlir::Type element);
   /// Computes results at some of their elements, then stores them.
   void writeResults(llvm::ArrayRef<unsigned> results, llvm::ArrayRef<mlir::AffineExpr> numbers);
   void noteRead(unsigned argument, mlir::AffineExpr offset);
@@ -211,12 +222,18 @@ private:
   llvm::SmallVector<mlir::Value> arguments;          ///< pointers: operands, then results
   mlir::Value block, thread;                         ///< their numbers, as i32
   llvm::DenseMap<unsigned, int64_t> chosenAlignment; ///< of pointers that are one of several
+  /// Vectors that were loaded, by operand and first element.
+  llvm::DenseMap<std::pair<unsigned, mlir::AffineExpr>, mlir::Value> loadedAccesses;
   unsigned numGlobals = 0;
 
   // Of the rows kernel being written.
   mlir::AffineExpr rowVariable, laneVariable;
   mlir::Value lane;                                       ///< as i64
   std::map<int64_t, llvm::SmallVector<ColumnUnit>> units; ///< by columns
+  llvm::ArrayRef<ColumnUnit> openUnits;                   ///< of a long row, being computed
+  int64_t openColumns = 0;
+  bool isFirstPass = true;
+  mlir::LLVM::GlobalOp keptRows;
 
   // Of the columns kernel being written: reductions, and what became of them at the columns that
   // are written.

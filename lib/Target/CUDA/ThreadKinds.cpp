@@ -97,6 +97,28 @@ ThreadEmitter::Values ThreadEmitter::addColumnRows(AffineExpr unit, ArrayRef<Aff
   return next;
 }
 
+/// Puts what reads memory, and the addresses for it, before what is computed of it: a thread asks
+/// for all of it before it waits for any.
+static void readFirst(Block &block) {
+  llvm::SmallPtrSet<Operation *, 32> late;
+  SmallVector<Operation *> early;
+  for (Operation &op : block.without_terminator()) {
+    const bool isLoad = isa<LLVM::LoadOp>(op);
+    bool waits = !isLoad && !isPure(&op);
+    for (Value operand : op.getOperands())
+      waits |= operand.getDefiningOp() && late.contains(operand.getDefiningOp());
+    if (!waits)
+      early.push_back(&op);
+    if (waits || isLoad)
+      late.insert(&op);
+    if (!isLoad && !isMemoryEffectFree(&op))
+      break; // what comes behind may read what this writes
+  }
+  Operation *first = &block.front();
+  for (Operation *op : early)
+    op == first ? void(first = op->getNextNode()) : op->moveBefore(first);
+}
+
 /// A warp's rows are `slice`, slice + warps, slice + 2 * warps...
 ThreadEmitter::Values ThreadEmitter::columnSums(const ColumnShape &shape, AffineExpr unit,
                                                 Value slice) {
@@ -116,6 +138,7 @@ ThreadEmitter::Values ThreadEmitter::columnSums(const ColumnShape &shape, Affine
       }
       return addColumnRows(unit, rows, {}, before);
     });
+    readFirst(*sums.front().getDefiningOp<scf::ForOp>().getBody());
   };
   const int64_t atOnce = std::min(kRowsAtOnce, kColumnElementsAtOnce / plan.unit);
   int64_t together = whole / atOnce;

@@ -71,8 +71,36 @@ void ThreadEmitter::noteRead(unsigned argument, AffineExpr offset) {
   reads.onlyThisRow &= inRow;
 }
 
+/// LLVM makes one access of neighbouring elements, too, but not of all where many are read before
+/// any is used. An access of which a single element is used, it makes that element's.
+Value ThreadEmitter::elementOfAccess(unsigned argument, AffineExpr offset) {
+  Type element = getElementTypeOrSelf(info.body.getArgument(argument).getType());
+  const int64_t size = storageBytes(element), width = std::min(plan.unit, kAccessBytes / size);
+  if (width <= 1)
+    return {};
+  AffineExpr first = offset;
+  int64_t place = 0;
+  while (!first.isMultipleOf(width) && ++place < width)
+    first = math.add(offset, -place);
+  auto chosen = chosenAlignment.find(argument);
+  const int64_t alignment =
+      chosen == chosenAlignment.end() ? alignmentOf(argument) : chosen->second;
+  if (place == width || alignment % (width * size) != 0)
+    return {};
+  Value &whole = loadedAccesses[{argument, first}];
+  evaluator.position();
+  if (!whole || whole.getParentBlock() != builder.getInsertionBlock())
+    whole = loadAccess(argument, first, VectorType::get({width}, storageType(element)));
+  Value number = evaluator.constant(builder.getI32IntegerAttr(static_cast<int32_t>(place)));
+  evaluator.position();
+  Value loaded = LLVM::ExtractElementOp::create(builder, loc, whole, number);
+  return fromStorage(builder, loc, loaded, element);
+}
+
 Value ThreadEmitter::load(unsigned argument, AffineExpr offset) {
   noteRead(argument, offset);
+  if (Value loaded = elementOfAccess(argument, offset))
+    return loaded;
   Type element = getElementTypeOrSelf(info.body.getArgument(argument).getType());
   Type stored = storageType(element);
   Value from = address(arguments[argument], offset, stored);

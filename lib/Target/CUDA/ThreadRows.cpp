@@ -51,6 +51,13 @@ ThreadEmitter::Values ThreadEmitter::forEachUnit(int64_t columns, ValueRange ini
       current = body(unit, current);
     return current;
   }
+  auto open = [&](ArrayRef<ColumnUnit> some, ValueRange values) {
+    openUnits = some;
+    openColumns = columns;
+    Values results = body(some, values);
+    openUnits = {};
+    return results;
+  };
   const int64_t unit = unitOf(columns), count = columns / unit;
   const int64_t atOnce = std::max<int64_t>(kElementsAtOnce / unit, 1), step = atOnce * plan.lanes;
   const int64_t whole = count / step * step;
@@ -61,12 +68,12 @@ ThreadEmitter::Values ThreadEmitter::forEachUnit(int64_t columns, ValueRange ini
                SmallVector<ColumnUnit> together;
                for (int64_t i = 0; i < atOnce; ++i)
                  together.push_back({math.multiply(math.add(number, i * plan.lanes), unit), {}});
-               return body(together, values);
+               return open(together, values);
              });
   if (whole < count)
     current = loop(evaluator.lower(math.add(laneVariable, whole)), evaluator.constantInt(count),
                    plan.lanes, {whole, count}, current, [&](AffineExpr number, ValueRange values) {
-                     return body(ColumnUnit{math.multiply(number, unit), {}}, values);
+                     return open(ColumnUnit{math.multiply(number, unit), {}}, values);
                    });
   return current;
 }
@@ -89,11 +96,13 @@ void ThreadEmitter::emitRows() {
 void ThreadEmitter::emitRow(AffineExpr row) {
   rowVariable = row;
   const auto groups = reductionGroups(info, plan.items);
-  for (size_t i = 0; i < groups.size(); ++i)
+  for (size_t i = 0; i < groups.size(); ++i) {
     if (i + 1 < groups.size() && sumsExponentials(groups[i], groups[i + 1]))
       emitRowExponentials(row, groups[i].front(), groups[i + 1].front()), ++i;
     else
       emitRowReductions(row, groups[i]);
+    isFirstPass = false;
+  }
   meetBeforeWriting();
   emitRowResults(row);
 }
@@ -132,6 +141,7 @@ void ThreadEmitter::emitRowReductions(AffineExpr row, ArrayRef<ReduceOp> group) 
     indices.push_back(math.delinearize(row, shapeOf(op.getResult())));
   }
   auto addUnits = [&](ArrayRef<ColumnUnit> units, ValueRange before) {
+    keepUnits();
     Values next(before);
     for (auto [op, index, sum] : llvm::zip(group, indices, next))
       sum = addUpTerms(op, sum, rowTerms(op, index, units));
@@ -200,6 +210,7 @@ void ThreadEmitter::emitRowExponentials(AffineExpr row, ReduceOp maximum, Reduce
   };
   auto addUnits = [&](ArrayRef<ColumnUnit> units, ValueRange before) {
     AffineExpr here = rowVariable = evaluator.variableFor(number, {0, plan.items});
+    keepUnits();
     const Index index = indexOf(maximum.getResult(), here);
     Value most = addUpTerms(maximum, before[0], rowTerms(maximum, index, units));
     evaluator.remember(maximum.getResult(), index, most);

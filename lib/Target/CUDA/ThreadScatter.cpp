@@ -1,6 +1,6 @@
 // What a thread does in scatter kernels: its columns of the block's rows of the table.
 //
-//     rows := what is added to, or zeros
+//     rows := what is added to, or zeros                               where they aren't there
 //     for each piece of the indices
 //       list += places of those that name a row of the block           all warps, each its part
 //       where the list is nearly full, or this is the last piece
@@ -28,7 +28,7 @@ static constexpr int64_t kColumnsAtOnce = 4, kMatchesAtOnce = 8;
 /// Pieces of indices whose matches a list has room for.
 static constexpr int64_t kListedPieces = 2;
 /// Indices that a thread reads before it looks at them.
-static constexpr int64_t kIndicesAtOnce = 4;
+static constexpr int64_t kIndicesAtOnce = 8;
 
 Value ThreadEmitter::integer(int64_t value) {
   return evaluator.constant(builder.getI32IntegerAttr(static_cast<int32_t>(value)));
@@ -75,6 +75,18 @@ void ThreadEmitter::initializeTable(TableRows rows) {
     });
     return Values();
   });
+}
+
+/// Where all that is added to is an operand, whose buffer the result may have, its rows needn't be
+/// copied onto themselves.
+Value ThreadEmitter::termIsElsewhere() {
+  SpecialResult special = specialResult(info);
+  auto term = special.terms.size() == 1 ? dyn_cast<BlockArgument>(special.terms[0]) : nullptr;
+  if (!term || plan.inPlace.empty() || plan.inPlace[0] != static_cast<int64_t>(term.getArgNumber()))
+    return {};
+  evaluator.position();
+  return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, arguments[term.getArgNumber()],
+                              arguments[info.body.getNumArguments()]);
 }
 
 /// Each warp looks at indices that follow each other, 32 at a time.
@@ -253,7 +265,10 @@ void ThreadEmitter::emitScatter() {
                  sharedArray(i32, plan.threads / kWarp)};
   withItem(groupNumber(1, Value()), [&](AffineExpr block) {
     TableRows rows{math.multiply(block, plan.lanes), plan.lanes, width};
-    initializeTable(rows);
+    if (Value isElsewhere = termIsElsewhere())
+      when(isElsewhere, [&] { initializeTable(rows); });
+    else
+      initializeTable(rows);
     phase = 2; // operands read from here on cannot share the result's buffer
     Value none = evaluator.constantInt(0);
     loop(none, evaluator.constantInt(count), piece, {0, count}, none,

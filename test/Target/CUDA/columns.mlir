@@ -5,6 +5,7 @@
 // KERNEL: exec.kernel @columns_0 extent 96 scratch 0 geometry <blocks = 3, threads = 256>
 
 // CHECK: .entry columns_0(
+// CHECK: .minnctapersm 1
 // CHECK: .shared .align 16 .b8 columns_0_shared0[1024]
 // CHECK: ld.global.nc.{{[fb]}}32
 // CHECK: st.shared.{{[fb]}}32

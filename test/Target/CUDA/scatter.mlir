@@ -5,7 +5,7 @@
 // RUN: %if gpu %{ dtc-opt --target=cuda %s --dtc-form-kernels --test-run-cuda-kernels="tolerance=1e-4" -o /dev/null %}
 
 // KERNEL-DAG: exec.kernel @scatter_{{.}} extent 50 scratch 0 geometry <blocks = 50, threads = 128>
-// KERNEL-DAG: exec.kernel @scatter_{{.}} extent 298 scratch 0 geometry <blocks = 298, threads = 256>
+// KERNEL-DAG: exec.kernel @scatter_{{.}} extent 497 scratch 0 geometry <blocks = 497, threads = 256>
 
 // CHECK: .entry scatter_{{.}}(
 // CHECK: vote.sync.ballot.b32
@@ -16,7 +16,7 @@ func.func @embedding_grad(%i: tensor<64xi64>, %u: tensor<64x40xf32>) -> tensor<5
   return %0 : tensor<50x40xf32>
 }
 
-// Five rows a block, the last one's fewer; several pieces of indices, and columns of which a thread
+// Three rows a block, the last one's fewer; several pieces of indices, and columns of which a thread
 // has some at a time and one more.
 func.func @large_table(%i: tensor<5000xi64>, %u: tensor<5000x1100xf32>, %t: tensor<1489x1100xf32>)
     -> tensor<1489x1100xf32> {

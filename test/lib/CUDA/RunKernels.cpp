@@ -95,6 +95,10 @@ public:
     for (cuda::CUdeviceptr &place : places)
       parameters.push_back(&place);
     exec::GeometryAttr geometry = kernel.getGeometryAttr();
+    if (geometry.getSharedBytes() > 0)
+      driver.call("cuFuncSetAttribute", function,
+                  cuda::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                  static_cast<int>(geometry.getSharedBytes()));
     driver.call("cuLaunchKernel", function, unsigned(geometry.getBlocks()), 1u, 1u,
                 unsigned(geometry.getThreads()), 1u, 1u, unsigned(geometry.getSharedBytes()),
                 stream, parameters.data(), static_cast<void **>(nullptr));
