@@ -11,7 +11,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <ostream>
 #include <set>
 
 namespace dtc::driver {
@@ -54,9 +53,10 @@ static ordered_json kernelsOf(const Programs &programs, const std::string &arch)
 /// Axis names by dimension of every parameter, as the first role that has it places it.
 static std::map<std::string, ordered_json> shardingsOf(const Programs &programs) {
   std::map<std::string, ordered_json> shardings;
-  using Kind = rt::fbs::BindingKind;
+  using rt::fbs::BindingKind;
   for (const rt::ProgramView &program : programs) {
-    for (const rt::fbs::Binding *binding : program.bindings({Kind::Parameter, Kind::Buffer})) {
+    for (const rt::fbs::Binding *binding :
+         program.bindings({BindingKind::Parameter, BindingKind::Buffer})) {
       ordered_json dims = ordered_json::array();
       for (const rt::AxisList &axes : rt::placementOf(*binding).dims) {
         ordered_json names = ordered_json::array();

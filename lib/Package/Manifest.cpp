@@ -79,13 +79,13 @@ private:
       return llvm::createStringError("an argument has no role: " + std::to_string(index));
     Attribute sharding = function.getArgAttr(index, dist::DistDialect::kSharding);
     auto type = cast<RankedTensorType>(function.getArgumentTypes()[index]);
-    using Kind = graph::RoleKind;
-    if ((role.getKind() == Kind::Parameter || role.getKind() == Kind::Buffer) &&
+    using graph::RoleKind;
+    if ((role.getKind() == RoleKind::Parameter || role.getKind() == RoleKind::Buffer) &&
         isNew("parameters", role.getName()))
       return describeParameter(role.getName(), type);
     // Data of one microbatch: what runs once a step sees all of them.
-    StringRef name = role.getKind() == Kind::Target ? "target" : role.getName();
-    bool isData = role.getKind() == Kind::Input || role.getKind() == Kind::Target;
+    StringRef name = role.getKind() == RoleKind::Target ? "target" : role.getName();
+    bool isData = role.getKind() == RoleKind::Input || role.getKind() == RoleKind::Target;
     if (isData && graph::runsPerMicrobatch(function) && isNew("inputs", name)) {
       Json input = describeTensor(name, type, sharding);
       auto limit = function.getArgAttrOfType<IntegerAttr>(index, graph::GraphDialect::kLimit);

@@ -3,6 +3,7 @@
 
 #include "dtc-rt/DropoutKeys.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -11,7 +12,7 @@
 namespace dtc::rt {
 namespace {
 
-using Kind = fbs::BindingKind;
+using fbs::BindingKind;
 
 /// Bytes of an arena, by space and offset.
 struct Range {
@@ -29,7 +30,8 @@ class KeptTensors {
 public:
   explicit KeptTensors(const ProgramView &program) {
     for (const fbs::Binding *binding :
-         program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master, Kind::State}))
+         program.bindings({BindingKind::Parameter, BindingKind::Buffer, BindingKind::Master,
+                           BindingKind::State}))
       if (uint64_t bytes = bytesOf(*binding))
         byEnd.emplace(std::pair(binding->ref()->space(), binding->ref()->offset() + bytes),
                       binding);
@@ -94,16 +96,17 @@ Status checkPrograms(const std::vector<ProgramView> &programs) {
 }
 
 /// A function of the step in front of its update that gives this; null: none does.
-const fbs::Binding *findGiven(const fbs::Program &program, Kind kind) {
+const fbs::Binding *findGiven(const fbs::Program &program, BindingKind kind) {
   size_t calls = callsBeforeUpdate(program);
   for (uint32_t i = 0; i < calls; ++i) {
     const fbs::Function &function =
         *program.functions()->Get(program.schedule()->Get(i)->function());
-    if (kind == Kind::Loss && !function.per_microbatch())
+    if (kind == BindingKind::Loss && !function.per_microbatch())
       continue; // what clears it
     for (const fbs::BoundValue *result : *function.results()) {
       const fbs::Binding *binding = program.bindings()->Get(result->binding());
-      bool isNamedCount = kind == Kind::Count && binding->name() && binding->name()->size() > 0;
+      bool isNamedCount =
+          kind == BindingKind::Count && binding->name() && binding->name()->size() > 0;
       if (binding->kind() == kind && !isNamedCount)
         return binding;
     }
@@ -146,7 +149,7 @@ Result<Evaluation> Evaluation::of(DataSet data, const std::string &name,
 /// Ranks that differ along an axis on which the loss is no sum have the same term.
 LossTerm LossTerm::of(const ProgramView &program, size_t position) {
   LossTerm term;
-  const fbs::Binding *loss = findGiven(*program, Kind::Loss);
+  const fbs::Binding *loss = findGiven(*program, BindingKind::Loss);
   if (!loss)
     return term;
   RankMesh mesh = meshOf(*program);
@@ -160,7 +163,7 @@ LossTerm LossTerm::of(const ProgramView &program, size_t position) {
   if (mesh.position(static_cast<int64_t>(position), others) == 0)
     term.loss = loss;
   if (position == 0)
-    term.count = findGiven(*program, Kind::Count);
+    term.count = findGiven(*program, BindingKind::Count);
   return term;
 }
 

@@ -4,6 +4,7 @@
 #include "dtc-rt/OutputConflicts.h"
 #include "dtc-rt/Platforms.h"
 
+#include <algorithm>
 #include <numeric>
 #include <unistd.h>
 
@@ -101,24 +102,24 @@ Result<std::vector<ProgramView>> openPrograms(const Package &package) {
 
 /// The first role that has something speaks for it.
 Result<Speakers> findSpeakers(const std::vector<ProgramView> &programs, const Package &package) {
-  using Kind = fbs::BindingKind;
+  using fbs::BindingKind;
   const Manifest &manifest = package.manifest();
   Speakers result;
   result.parameters.assign(manifest.parameters.size(), -1);
   result.outputs.assign(manifest.outputs.size(), -1);
   for (int role = static_cast<int>(programs.size()); role-- > 0;) {
-    for (const fbs::Binding *binding :
-         programs[role].bindings({Kind::Parameter, Kind::Buffer, Kind::Master}))
+    for (const fbs::Binding *binding : programs[role].bindings(
+             {BindingKind::Parameter, BindingKind::Buffer, BindingKind::Master}))
       result
           .parameters[manifest.findParameter(binding->name()->str()) - manifest.parameters.data()] =
           role;
-    for (const fbs::Binding *binding : programs[role].bindings({Kind::Output}))
+    for (const fbs::Binding *binding : programs[role].bindings({BindingKind::Output}))
       for (size_t i = 0; i < manifest.outputs.size(); ++i)
         if (manifest.outputs[i].name == binding->name()->str())
           result.outputs[i] = role;
-    for (auto [kind, speaker] : {std::pair(Kind::Loss, &result.loss),
-                                 {Kind::GradNorm, &result.gradNorm},
-                                 {Kind::NonFinite, &result.nonFinite}})
+    for (auto [kind, speaker] : {std::pair(BindingKind::Loss, &result.loss),
+                                 {BindingKind::GradNorm, &result.gradNorm},
+                                 {BindingKind::NonFinite, &result.nonFinite}})
       if (programs[role].binding(kind))
         *speaker = role;
   }

@@ -3,6 +3,7 @@
 
 #include "dtc-rt/DropoutKeys.h"
 
+#include <algorithm>
 #include <set>
 #include <tuple>
 
@@ -58,23 +59,23 @@ std::string ProgramChecker::checkBinding(const fbs::Binding &binding) const {
   if (Text wrong = checkPlacement(binding); !wrong.empty())
     return wrong;
   Dims shape = dimsOf(binding.shape());
-  using Kind = fbs::BindingKind;
+  using fbs::BindingKind;
   switch (binding.kind()) {
-  case Kind::Parameter:
-  case Kind::Buffer:
-  case Kind::Master:
-  case Kind::State:
+  case BindingKind::Parameter:
+  case BindingKind::Buffer:
+  case BindingKind::Master:
+  case BindingKind::State:
     return checkWeight(binding, shape);
-  case Kind::Input:
-  case Kind::Target:
-  case Kind::Output:
+  case BindingKind::Input:
+  case BindingKind::Target:
+  case BindingKind::Output:
     return checkData(binding, shape);
-  case Kind::LearningRate:
-  case Kind::StepNumber:
-  case Kind::Count:
-  case Kind::Loss:
-  case Kind::GradNorm:
-  case Kind::NonFinite:
+  case BindingKind::LearningRate:
+  case BindingKind::StepNumber:
+  case BindingKind::Count:
+  case BindingKind::Loss:
+  case BindingKind::GradNorm:
+  case BindingKind::NonFinite:
     return checkScalar(binding);
   default: // nothing outside the program touches it
     return {};
@@ -162,9 +163,9 @@ std::string ProgramChecker::checkData(const fbs::Binding &binding, const Dims &s
 }
 
 std::string ProgramChecker::checkScalar(const fbs::Binding &binding) const {
-  using Kind = fbs::BindingKind;
-  bool result = binding.kind() == Kind::Loss || binding.kind() == Kind::GradNorm ||
-                binding.kind() == Kind::NonFinite || binding.kind() == Kind::Count;
+  using fbs::BindingKind;
+  bool result = binding.kind() == BindingKind::Loss || binding.kind() == BindingKind::GradNorm ||
+                binding.kind() == BindingKind::NonFinite || binding.kind() == BindingKind::Count;
   bool isFloat = binding.dtype() == fbs::DType::F32 ||
                  (!result && binding.dtype() == fbs::DType::F64);
   if (!isFloat || binding.shape()->size() != 0)

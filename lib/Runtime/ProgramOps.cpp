@@ -230,18 +230,19 @@ std::string ProgramChecker::check(const fbs::Attention &op) const {
 std::string ProgramChecker::check(const fbs::Collective &op) const {
   if (op.group() >= program.groups()->size())
     return "unknown group: " + std::to_string(op.group());
-  using Kind = fbs::CollectiveKind;
-  if (!isKnown(op.kind(), Kind::MAX) || !isKnown(op.reduce(), fbs::ReduceKind::MAX) ||
+  using fbs::CollectiveKind;
+  if (!isKnown(op.kind(), CollectiveKind::MAX) || !isKnown(op.reduce(), fbs::ReduceKind::MAX) ||
       !isKnown(op.dtype(), fbs::DType::MAX))
     return "unknown kind of collective";
-  bool reduces = op.kind() == Kind::AllReduce || op.kind() == Kind::ReduceScatter;
+  bool reduces =
+      op.kind() == CollectiveKind::AllReduce || op.kind() == CollectiveKind::ReduceScatter;
   if (reduces && !isReducible(dtypeOf(op.dtype())))
     return std::string("cannot be reduced: ") + fbs::EnumNameDType(op.dtype());
-  bool takesSeveral = reduces || op.kind() == Kind::AllGather;
+  bool takesSeveral = reduces || op.kind() == CollectiveKind::AllGather;
   if (op.operands()->size() == 0 || (!takesSeveral && op.operands()->size() != 1))
     return "wrong number of operands: " + std::to_string(op.operands()->size());
   int64_t size = groupSize(op.group());
-  if (op.kind() == Kind::Permute) {
+  if (op.kind() == CollectiveKind::Permute) {
     if (!op.sources() || static_cast<int64_t>(op.sources()->size()) != size)
       return "wrong number of sources";
     for (int64_t source : *op.sources())
@@ -257,31 +258,31 @@ std::string ProgramChecker::check(const fbs::Collective &op) const {
 std::string ProgramChecker::checkOperand(const fbs::Collective &op,
                                          const fbs::CollectiveOperand &operand,
                                          int64_t groupSize) const {
-  using Kind = fbs::CollectiveKind;
+  using fbs::CollectiveKind;
   int64_t element = sizeOf(dtypeOf(op.dtype()));
   Dims shape = dimsOf(operand.shape());
   CheckedSize source = CheckedSize::product(shape) * element;
   if (!source)
     return "impossible shape: " + shapeText(shape);
-  bool usesDim = op.kind() != Kind::AllReduce && op.kind() != Kind::Permute;
+  bool usesDim = op.kind() != CollectiveKind::AllReduce && op.kind() != CollectiveKind::Permute;
   int64_t rank = static_cast<int64_t>(shape.size());
   if (usesDim && (op.dim() < 0 || op.dim() >= rank))
     return "dimension out of range: " + std::to_string(op.dim());
-  if (op.kind() == Kind::AllToAll && (op.concat_dim() < 0 || op.concat_dim() >= rank))
+  if (op.kind() == CollectiveKind::AllToAll && (op.concat_dim() < 0 || op.concat_dim() >= rank))
     return "dimension out of range: " + std::to_string(op.concat_dim());
-  if (usesDim && op.kind() != Kind::AllGather && shape[op.dim()] % groupSize != 0)
+  if (usesDim && op.kind() != CollectiveKind::AllGather && shape[op.dim()] % groupSize != 0)
     return "the group does not divide the shape: " + shapeText(shape);
   int64_t target = *source;
-  if (op.kind() == Kind::AllGather && __builtin_mul_overflow(target, groupSize, &target))
+  if (op.kind() == CollectiveKind::AllGather && __builtin_mul_overflow(target, groupSize, &target))
     return "impossible shape: " + shapeText(shape);
-  if (op.kind() == Kind::ReduceScatter || op.kind() == Kind::Slice)
+  if (op.kind() == CollectiveKind::ReduceScatter || op.kind() == CollectiveKind::Slice)
     target /= groupSize;
   for (auto [ref, bytes] : {std::pair(operand.source(), *source), {operand.target(), target}})
     if (Text wrong = checkRef(ref, static_cast<uint64_t>(bytes), static_cast<uint64_t>(element));
         !wrong.empty())
       return wrong;
   return checkApart(*operand.source(), static_cast<uint64_t>(*source), *operand.target(),
-                    static_cast<uint64_t>(target), op.kind() != Kind::AllToAll);
+                    static_cast<uint64_t>(target), op.kind() != CollectiveKind::AllToAll);
 }
 
 /// References that go by the same numbers are compared for one; others for all.

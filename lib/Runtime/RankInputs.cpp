@@ -10,7 +10,7 @@
 
 namespace dtc::rt {
 
-using Kind = fbs::BindingKind;
+using fbs::BindingKind;
 
 static size_t indexOf(const std::vector<TensorInfo> &list, const std::string &name) {
   for (size_t i = 0; i < list.size(); ++i)
@@ -65,7 +65,7 @@ Status RankWorker::writeKeys(int64_t number, size_t index, const fbs::Binding &k
 }
 
 Status RankWorker::writeScalar(int64_t number, size_t index, const fbs::Binding &scalar) {
-  double value = scalar.kind() == Kind::LearningRate
+  double value = scalar.kind() == BindingKind::LearningRate
                      ? learningRateAt(session.manifest().learningRate, number)
                      : static_cast<double>(number);
   return pipeline->write(number, index, [&](char *host) {

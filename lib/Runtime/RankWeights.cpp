@@ -3,7 +3,7 @@
 
 namespace dtc::rt {
 
-using Kind = fbs::BindingKind;
+using fbs::BindingKind;
 
 static size_t indexOf(const Manifest &manifest, const fbs::Binding &binding) {
   return static_cast<size_t>(manifest.findParameter(binding.name()->str()) -
@@ -13,11 +13,11 @@ static size_t indexOf(const Manifest &manifest, const fbs::Binding &binding) {
 /// States of the optimizer begin as zeros, which the arena is.
 Status RankWorker::loadWeights() {
   for (const fbs::Binding *binding :
-       program.bindings({Kind::Parameter, Kind::Buffer, Kind::Master}))
+       program.bindings({BindingKind::Parameter, BindingKind::Buffer, BindingKind::Master}))
     if (Status status = load(*binding); !status.isOk())
       return status;
   if (session.checkpoints && session.checkpoints->resumed)
-    for (const fbs::Binding *binding : program.bindings({Kind::State}))
+    for (const fbs::Binding *binding : program.bindings({BindingKind::State}))
       if (Status status = load(*binding); !status.isOk())
         return status;
   return Status::ok();
@@ -46,7 +46,9 @@ Status RankWorker::saveWeights() {
   const Manifest &manifest = session.manifest();
   for (size_t role = 0; role < session.programs.size(); ++role) {
     std::vector<const fbs::Binding *> best(manifest.parameters.size(), nullptr);
-    for (auto kinds : {std::initializer_list<Kind>{Kind::Parameter, Kind::Buffer}, {Kind::Master}})
+    for (auto kinds :
+         {std::initializer_list<BindingKind>{BindingKind::Parameter, BindingKind::Buffer},
+          {BindingKind::Master}})
       for (const fbs::Binding *binding : session.programs[role].bindings(kinds))
         best[indexOf(manifest, *binding)] = binding;
     for (size_t i = 0; i < best.size(); ++i) {

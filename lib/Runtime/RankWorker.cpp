@@ -1,17 +1,15 @@
 #include "Session.h"
 
-#include "dtc-rt/DropoutKeys.h"
 #include "dtc-rt/LearningRate.h"
-#include "dtc-rt/Philox.h"
 
-#include <cstring>
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 namespace dtc::rt {
 namespace {
 
-using Kind = fbs::BindingKind;
+using fbs::BindingKind;
 
 } // namespace
 
@@ -174,15 +172,16 @@ Result<std::unique_ptr<Device>> RankWorker::createDevice() {
 
 Status RankWorker::createPipeline() {
   std::vector<StepPipeline::Entry> inputs, results;
-  for (const fbs::Binding *binding : program.bindings({Kind::Input, Kind::Target}))
+  for (const fbs::Binding *binding : program.bindings({BindingKind::Input, BindingKind::Target}))
     for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch)
       stepInputs.push_back({binding, microbatch});
-  for (const fbs::Binding *scalar : program.bindings({Kind::LearningRate, Kind::StepNumber}))
+  for (const fbs::Binding *scalar :
+       program.bindings({BindingKind::LearningRate, BindingKind::StepNumber}))
     stepInputs.push_back({scalar});
   for (const StepInput &input : stepInputs)
     inputs.push_back({at(*input.binding, input.microbatch), bytesOf(*input.binding)});
-  for (const fbs::Binding *binding :
-       program.bindings({Kind::Loss, Kind::GradNorm, Kind::NonFinite, Kind::Buffer}))
+  for (const fbs::Binding *binding : program.bindings(
+           {BindingKind::Loss, BindingKind::GradNorm, BindingKind::NonFinite, BindingKind::Buffer}))
     if (StepNews::numberOf(*binding)) {
       stepResults.push_back(binding);
       results.push_back({at(*binding), sizeof(float)});
@@ -279,7 +278,7 @@ Status RankWorker::storeOutputs(int64_t number) {
   for (size_t output = 0; output < manifest.outputs.size(); ++output) {
     auto role = static_cast<size_t>(session.speakers.outputs[output]);
     const ProgramView &theirs = session.programs[role];
-    for (const fbs::Binding *binding : theirs.bindings({Kind::Output})) {
+    for (const fbs::Binding *binding : theirs.bindings({BindingKind::Output})) {
       if (binding->name()->str() != manifest.outputs[output].name)
         continue;
       for (uint32_t microbatch = 0; microbatch < theirs->num_microbatches(); ++microbatch) {

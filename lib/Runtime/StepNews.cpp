@@ -3,6 +3,7 @@
 
 #include "dtc-rt/LossScaling.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -10,7 +11,7 @@
 namespace dtc::rt {
 namespace {
 
-using Kind = fbs::BindingKind;
+using fbs::BindingKind;
 
 /// What a step that failed has to say of its gradients.
 std::string aboutGradients(std::optional<double> nonFinite) {
@@ -33,13 +34,13 @@ std::string aboutTargets(double value, std::optional<double> nonFinite) {
 
 StepNews::Number StepNews::numberOf(const fbs::Binding &binding) {
   switch (binding.kind()) {
-  case Kind::Loss:
+  case BindingKind::Loss:
     return &StepNews::loss;
-  case Kind::GradNorm:
+  case BindingKind::GradNorm:
     return &StepNews::gradNorm;
-  case Kind::NonFinite:
+  case BindingKind::NonFinite:
     return &StepNews::nonFinite;
-  case Kind::Buffer:
+  case BindingKind::Buffer:
     return binding.name()->string_view() == kLossScale      ? &StepNews::lossScale
            : binding.name()->string_view() == kSkippedSteps ? &StepNews::skippedSteps
                                                             : nullptr;
@@ -93,7 +94,7 @@ Status RankWorker::lookAtResults(int64_t number) {
       return value.status();
     if (stepResults[i] == lost.total)
       own.lostRows = *value;
-    else if (stepResults[i]->kind() == Kind::Count)
+    else if (stepResults[i]->kind() == BindingKind::Count)
       lostByLayer.push_back(*value);
     else
       seen.*StepNews::numberOf(*stepResults[i]) = *value;

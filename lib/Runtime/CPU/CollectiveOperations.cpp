@@ -26,19 +26,19 @@ public:
 
 private:
   Status perform(Communicator &communicator) {
-    using Kind = fbs::CollectiveKind;
+    using fbs::CollectiveKind;
     switch (spec.kind) {
-    case Kind::AllReduce:
+    case CollectiveKind::AllReduce:
       return communicator.allReduce(group, spec.reduction, spec.dtype, transfers);
-    case Kind::AllGather:
+    case CollectiveKind::AllGather:
       return communicator.allGather(group, spec.dtype, transfers, spec.dim);
-    case Kind::ReduceScatter:
+    case CollectiveKind::ReduceScatter:
       return communicator.reduceScatter(group, spec.reduction, spec.dtype, transfers, spec.dim);
-    case Kind::AllToAll:
+    case CollectiveKind::AllToAll:
       return communicator.allToAll(group, spec.dtype, transfers[0], spec.dim, spec.concatDim);
-    case Kind::Permute:
+    case CollectiveKind::Permute:
       return communicator.permute(group, spec.dtype, transfers[0], spec.sources);
-    case Kind::Slice:
+    case CollectiveKind::Slice:
       slice(transfers[0]);
       return Status::ok();
     }

@@ -11,12 +11,11 @@
 #include "CudaOperations.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace dtc::rt::cuda {
 namespace {
 
-using Kind = fbs::CollectiveKind;
+using fbs::CollectiveKind;
 
 /// Rows of bytes, a pitch apart.
 struct Rows {
@@ -88,7 +87,7 @@ ncclRedOp_t reductionOf(Reduction kind) {
 std::string signatureOf(const CollectiveSpec &spec) {
   static constexpr const char *kReductions[] = {"sum", "max", "min"};
   std::string text = nameOf(spec.kind);
-  if (spec.kind == Kind::AllReduce || spec.kind == Kind::ReduceScatter)
+  if (spec.kind == CollectiveKind::AllReduce || spec.kind == CollectiveKind::ReduceScatter)
     text += std::string(" (") + kReductions[static_cast<size_t>(spec.reduction)] + ")";
   if (spec.dim >= 0)
     text += " along " + std::to_string(spec.dim);
@@ -138,13 +137,13 @@ private:
   uint64_t roomOf(const Operand &operand) const {
     bool isInner = spec.dim >= 0 && rowsOf(operand.shape, spec.dim, elementBytes).count > 1;
     switch (spec.kind) {
-    case Kind::AllGather:
+    case CollectiveKind::AllGather:
       return isInner ? operand.bytes * static_cast<uint64_t>(size) : 0;
-    case Kind::ReduceScatter:
+    case CollectiveKind::ReduceScatter:
       return isInner ? operand.bytes : 0;
-    case Kind::AllToAll:
+    case CollectiveKind::AllToAll:
       return operand.bytes * 2;
-    case Kind::Permute:
+    case CollectiveKind::Permute:
       return operand.bytes;
     default:
       return 0;
@@ -194,13 +193,13 @@ private:
 };
 
 Status CollectiveOperation::prepare(const std::string &name) {
-  if (spec.kind == Kind::AllReduce || spec.kind == Kind::ReduceScatter) {
+  if (spec.kind == CollectiveKind::AllReduce || spec.kind == CollectiveKind::ReduceScatter) {
     Result<ncclDataType_t> reduced = reducedType(spec.dtype);
     if (!reduced)
       return reduced.status();
     type = *reduced;
   }
-  if (size == 1 || spec.kind == Kind::Slice)
+  if (size == 1 || spec.kind == CollectiveKind::Slice)
     return Status::ok();
   call = std::make_shared<ExchangeCall>(
       ExchangeCall{nameOf(spec.kind), name, signatureOf(spec), false});
@@ -219,7 +218,7 @@ Status CollectiveOperation::perform(std::span<const Address> addresses) {
         return status;
     return Status::ok();
   };
-  if (spec.kind == Kind::Slice)
+  if (spec.kind == CollectiveKind::Slice)
     return forEach([&](auto &...operand) { return slice(operand...); });
   if (!group) // alone: the result is what the rank has
     return forEach([&](const Operand &operand, Address source, Address target) {
@@ -233,15 +232,15 @@ Status CollectiveOperation::perform(std::span<const Address> addresses) {
 
 Status CollectiveOperation::pack(const Operand &operand, Address source, Address target) {
   switch (spec.kind) {
-  case Kind::AllGather:
+  case CollectiveKind::AllGather:
     if (operand.isPacked || source != target)
       return Status::ok();
     return copyBytes(ownPart(target, operand.bytes), source, operand.bytes);
-  case Kind::ReduceScatter:
+  case CollectiveKind::ReduceScatter:
     return operand.isPacked ? packParts(operand, spec.dim, source) : Status::ok();
-  case Kind::AllToAll:
+  case CollectiveKind::AllToAll:
     return packParts(operand, spec.dim, source);
-  case Kind::Permute: // what arrives may take the place of what is sent
+  case CollectiveKind::Permute: // what arrives may take the place of what is sent
     return copyBytes(roomFor(operand), source, operand.bytes);
   default:
     return Status::ok();
@@ -253,26 +252,26 @@ Status CollectiveOperation::exchange(const Operand &operand, Address source, Add
   size_t elements = operand.bytes / static_cast<uint64_t>(elementBytes);
   auto ranks = static_cast<uint64_t>(size);
   switch (spec.kind) {
-  case Kind::AllReduce:
+  case CollectiveKind::AllReduce:
     return DTC_CUDA_CALL(*nccl, ncclAllReduce, source, target, elements, type,
                          reductionOf(spec.reduction), group->handle(), queue.stream);
-  case Kind::AllGather: {
+  case CollectiveKind::AllGather: {
     Address gathered = operand.isPacked ? roomFor(operand) : target;
     Address part = inPlace && !operand.isPacked ? ownPart(target, operand.bytes) : source;
     return DTC_CUDA_CALL(*nccl, ncclAllGather, part, gathered, operand.bytes, ncclUint8,
                          group->handle(), queue.stream);
   }
-  case Kind::ReduceScatter: {
+  case CollectiveKind::ReduceScatter: {
     Address parts = operand.isPacked ? roomFor(operand) : source;
     Address own = inPlace && !operand.isPacked ? ownPart(source, operand.bytes / ranks) : target;
     return DTC_CUDA_CALL(*nccl, ncclReduceScatter, parts, own, elements / ranks, type,
                          reductionOf(spec.reduction), group->handle(), queue.stream);
   }
-  case Kind::AllToAll:
+  case CollectiveKind::AllToAll:
     return exchangeParts(operand);
-  case Kind::Permute:
+  case CollectiveKind::Permute:
     return permute(operand, roomFor(operand), target);
-  case Kind::Slice:
+  case CollectiveKind::Slice:
     break;
   }
   return Status::ok();
@@ -281,14 +280,14 @@ Status CollectiveOperation::exchange(const Operand &operand, Address source, Add
 Status CollectiveOperation::unpack(const Operand &operand, Address source, Address target) {
   uint64_t partBytes = operand.bytes / static_cast<uint64_t>(size);
   switch (spec.kind) {
-  case Kind::AllGather:
+  case CollectiveKind::AllGather:
     return operand.isPacked ? unpackParts(operand.shape, spec.dim, roomFor(operand), target)
                             : Status::ok();
-  case Kind::ReduceScatter:
+  case CollectiveKind::ReduceScatter:
     if (operand.isPacked || source != target)
       return Status::ok();
     return copyBytes(target, ownPart(source, partBytes), partBytes);
-  case Kind::AllToAll: {
+  case CollectiveKind::AllToAll: {
     Dims part = operand.shape;
     part[spec.dim] /= size;
     return unpackParts(part, spec.concatDim, roomFor(operand) + operand.bytes, target);

@@ -8,7 +8,7 @@
 namespace dtc::rt {
 namespace {
 
-using Kind = fbs::BindingKind;
+using fbs::BindingKind;
 using Key = std::pair<std::string, std::string>; ///< name and state
 
 /// The role that writes a tensor, and its binding there.
@@ -19,8 +19,9 @@ struct Writer {
 
 std::map<Key, Writer> findWriters(std::span<const ProgramView> programs) {
   std::map<Key, Writer> writers;
-  for (auto kinds :
-       {std::initializer_list<Kind>{Kind::Master}, {Kind::Parameter, Kind::Buffer}, {Kind::State}})
+  for (auto kinds : {std::initializer_list<BindingKind>{BindingKind::Master},
+                     {BindingKind::Parameter, BindingKind::Buffer},
+                     {BindingKind::State}})
     for (size_t role = 0; role < programs.size(); ++role)
       for (const fbs::Binding *binding : programs[role].bindings(kinds))
         writers.try_emplace({binding->name()->str(), stateOf(*binding)}, Writer{role, binding});
@@ -64,7 +65,7 @@ void collect(const Writer &writer, size_t tensor, const CheckpointInfo &info,
 } // namespace
 
 std::string stateOf(const fbs::Binding &binding) {
-  bool isState = binding.kind() == Kind::State && binding.state();
+  bool isState = binding.kind() == BindingKind::State && binding.state();
   return isState ? binding.state()->str() : std::string();
 }
 

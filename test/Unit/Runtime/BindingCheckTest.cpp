@@ -76,7 +76,7 @@ std::string withBinding(std::function<void(fbs::BindingT &, fbs::ProgramT &)> ch
 TEST(ProgramCheck, Bindings) {
   using Binding = fbs::BindingT;
   using Program = fbs::ProgramT;
-  using Kind = fbs::BindingKind;
+  using fbs::BindingKind;
   EXPECT_EQ(withBinding([](Binding &, Program &) {}), "");
   auto refused = [](const std::string &word, std::function<void(Binding &, Program &)> change) {
     std::string message = withBinding(change);
@@ -86,7 +86,7 @@ TEST(ProgramCheck, Bindings) {
   refused("the part of 4x6", [](Binding &b, Program &) { b.local_shape = {4, 6}; });
   refused("stored", [](Binding &b, Program &) { b.dtype = fbs::DType::BF16; });
   refused("element type", [](Binding &b, Program &) { b.dtype = fbs::DType(50); });
-  refused("kind", [](Binding &b, Program &) { b.kind = Kind(77); });
+  refused("kind", [](Binding &b, Program &) { b.kind = BindingKind(77); });
   refused("arena", [](Binding &b, Program &) { *b.ref = stepRef(kArena - 8); });
   refused("all of a step",
           [](Binding &b, Program &) { *b.ref = scopeRef(fbs::Scope::Slot, 0, 64); });
@@ -98,10 +98,11 @@ TEST(ProgramCheck, Bindings) {
           [](Binding &b, Program &p) { p.bindings.push_back(std::make_unique<Binding>(b)); });
   EXPECT_EQ(withBinding([](Binding &b, Program &p) { // another kind is another binding
               p.bindings.push_back(std::make_unique<Binding>(b));
-              p.bindings[0]->kind = Kind::Master;
+              p.bindings[0]->kind = BindingKind::Master;
             }),
             "");
-  auto scalar = [&](const std::string &word, Kind kind, std::function<void(Binding &)> change) {
+  auto scalar = [&](const std::string &word, BindingKind kind,
+                    std::function<void(Binding &)> change) {
     std::string message = withBinding([&](Binding &, Program &p) {
       p.bindings.push_back(bindingOf(kind, "", 512, {}, {}));
       change(*p.bindings.back());
@@ -109,14 +110,14 @@ TEST(ProgramCheck, Bindings) {
     EXPECT_NE(message.find(word), std::string::npos) << message;
     EXPECT_EQ(message.empty(), word.empty()) << message;
   };
-  scalar("", Kind::Loss, [](Binding &) {});
-  scalar("Loss: reaches out of the arena", Kind::Loss,
+  scalar("", BindingKind::Loss, [](Binding &) {});
+  scalar("Loss: reaches out of the arena", BindingKind::Loss,
          [](Binding &b) { *b.ref = stepRef(kArena); });
-  scalar("single float", Kind::GradNorm, [](Binding &b) { b.dtype = fbs::DType::F64; });
-  scalar("", Kind::LearningRate, [](Binding &b) { b.dtype = fbs::DType::F64; });
-  scalar("single float", Kind::StepNumber, [](Binding &b) { b.dtype = fbs::DType::I32; });
-  scalar("single float", Kind::Loss,
-         [](Binding &b) { b = *bindingOf(Kind::Loss, "", 512, {2}, {2}); });
+  scalar("single float", BindingKind::GradNorm, [](Binding &b) { b.dtype = fbs::DType::F64; });
+  scalar("", BindingKind::LearningRate, [](Binding &b) { b.dtype = fbs::DType::F64; });
+  scalar("single float", BindingKind::StepNumber, [](Binding &b) { b.dtype = fbs::DType::I32; });
+  scalar("single float", BindingKind::Loss,
+         [](Binding &b) { b = *bindingOf(BindingKind::Loss, "", 512, {2}, {2}); });
 }
 
 TEST(ProgramCheck, Placements) {

@@ -122,11 +122,11 @@ TEST(Executor, ZeroAndGroupPosition) {
 TEST(Executor, CollectivesOfAProgram) {
   Json manifest = emptyManifest({{"dp", 2}, {"tp", 2}});
   fbs::ProgramT program = emptyProgram(manifest, 1024);
-  using Kind = fbs::CollectiveKind;
-  addInstruction(program, collectiveOf(Kind::AllReduce, 0, 0, 64, {2}, -1));    // dp
-  addInstruction(program, collectiveOf(Kind::AllGather, 1, 64, 128, {2}, 0));   // tp
-  addInstruction(program, collectiveOf(Kind::Slice, 0, 128, 192, {4}, 0));      // dp
-  addInstruction(program, collectiveOf(Kind::ReduceScatter, 1, 192, 256, {2}, 0));
+  using fbs::CollectiveKind;
+  addInstruction(program, collectiveOf(CollectiveKind::AllReduce, 0, 0, 64, {2}, -1));  // dp
+  addInstruction(program, collectiveOf(CollectiveKind::AllGather, 1, 64, 128, {2}, 0)); // tp
+  addInstruction(program, collectiveOf(CollectiveKind::Slice, 0, 128, 192, {4}, 0));    // dp
+  addInstruction(program, collectiveOf(CollectiveKind::ReduceScatter, 1, 192, 256, {2}, 0));
   auto fill = [](int rank, char *arena) {
     putFloats(arena, 0, {static_cast<float>(rank), static_cast<float>(10 * rank)});
   };

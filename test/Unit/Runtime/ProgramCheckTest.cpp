@@ -344,49 +344,50 @@ TEST(ProgramCheck, Collective) {
   test.expectOk();
   using Op = fbs::CollectiveT;
   using Program = fbs::ProgramT;
-  using Kind = fbs::CollectiveKind;
+  using fbs::CollectiveKind;
   test.expectRefused("group: 2", [](Op &op, Program &) { op.group = 2; });
   test.expectRefused("dimension", [](Op &op, Program &) { op.dim = 2; });
   test.expectRefused("dimension", [](Op &op, Program &) { op.dim = -1; });
   test.expectRefused("overlap", [](Op &op, Program &) { *op.operands[0]->target = stepRef(32); });
   test.expectRefused("arena", [](Op &op, Program &) { *op.operands[0]->target = stepRef(kArena - 64); });
   test.expectRefused("divide", [](Op &op, Program &) {
-    op.kind = Kind::ReduceScatter;
+    op.kind = CollectiveKind::ReduceScatter;
     op.operands[0]->shape = {3, 4};
   });
   test.expectRefused("out of range: 7", [](Op &op, Program &) {
-    op.kind = Kind::AllToAll;
+    op.kind = CollectiveKind::AllToAll;
     op.concat_dim = 7;
   });
   test.expectRefused("overlap", [](Op &op, Program &) { // only all_to_all can't be in place
-    op.kind = Kind::AllToAll;
+    op.kind = CollectiveKind::AllToAll;
     op.concat_dim = 1;
     *op.operands[0]->target = stepRef(0);
   });
   test.expectRefused("sources", [](Op &op, Program &) {
-    op.kind = Kind::Permute;
+    op.kind = CollectiveKind::Permute;
     op.sources = {0};
   });
   test.expectRefused("source out of range: 2", [](Op &op, Program &) {
-    op.kind = Kind::Permute;
+    op.kind = CollectiveKind::Permute;
     op.sources = {0, 2};
   });
   test.expectRefused("reduced", [](Op &op, Program &) {
-    op.kind = Kind::AllReduce;
+    op.kind = CollectiveKind::AllReduce;
     op.dtype = fbs::DType::Bool;
   });
   test.expectRefused("shape", [](Op &op, Program &) { op.operands[0]->shape = {-4, 4}; });
   test.expectRefused("operands", [](Op &op, Program &) { op.operands.clear(); });
-  test.expectRefused("kind", [](Op &op, Program &) { op.kind = Kind(99); });
+  test.expectRefused("kind", [](Op &op, Program &) { op.kind = CollectiveKind(99); });
   // Reductions, gathers and scatters take a bucket; nothing else does.
-  auto twice = [](Op &op, Kind kind) {
+  auto twice = [](Op &op, CollectiveKind kind) {
     op.kind = kind;
     op.concat_dim = 1;
     op.operands.push_back(std::make_unique<fbs::CollectiveOperandT>(*op.operands[0]));
   };
-  for (Kind kind : {Kind::AllReduce, Kind::AllGather, Kind::ReduceScatter})
+  for (CollectiveKind kind :
+       {CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::ReduceScatter})
     EXPECT_EQ(test.after([&](Op &op, Program &) { twice(op, kind); }), "");
-  for (Kind kind : {Kind::AllToAll, Kind::Slice})
+  for (CollectiveKind kind : {CollectiveKind::AllToAll, CollectiveKind::Slice})
     test.expectRefused("number of operands: 2", [&](Op &op, Program &) { twice(op, kind); });
 }
 

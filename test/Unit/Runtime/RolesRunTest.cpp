@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <functional>
 #include <sstream>
 
 using namespace dtc::rt;
@@ -158,18 +157,18 @@ fbs::ProgramT program() {
   uint32_t ready = builder.token(Scope::Step), reduced = builder.token(Scope::Step);
   uint32_t updated = builder.token(Scope::Step), gathered = builder.token(Scope::Step);
   uint32_t group = builder.group({{0, 1}}), step = builder.function("step");
-  using Kind = fbs::CollectiveKind;
+  using fbs::CollectiveKind;
   builder.add(matmulOf(tensorAt(X, {2, 3}), tensorAt(W + 4, {3, 2}), tensorAt(Y, {2, 2})));
   builder.launch(mse, {stepRef(Y), stepRef(Target), stepRef(Loss), stepRef(DY)}, 4);
   builder.add(matmulOf(tensorAt(X, {3, 2}, {1, 3}), tensorAt(DY, {2, 2}),
                        tensorAt(DW + 4, {3, 2})), {0, {}, {ready}});
-  builder.collective(Kind::AllReduce, group, stepRef(Loss), stepRef(Loss), {}, -1,
+  builder.collective(CollectiveKind::AllReduce, group, stepRef(Loss), stepRef(Loss), {}, -1,
                      {reduces, {ready}, {}});
-  builder.collective(Kind::ReduceScatter, group, stepRef(DW), stepRef(Reduced), {8}, 0,
+  builder.collective(CollectiveKind::ReduceScatter, group, stepRef(DW), stepRef(Reduced), {8}, 0,
                      {reduces, {}, {reduced}});
   builder.launch(sgd, {stepRef(Rate), stepRef(Reduced), stepRef(Master)}, 4,
                  {0, {reduced}, {updated}});
-  builder.collective(Kind::AllGather, group, stepRef(Master), stepRef(W), {4}, 0,
+  builder.collective(CollectiveKind::AllGather, group, stepRef(Master), stepRef(W), {4}, 0,
                      {reduces, {updated}, {gathered}});
   builder.call(step);
   auto &bindings = builder.program.bindings;

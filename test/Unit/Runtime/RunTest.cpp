@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <sstream>
@@ -80,13 +79,14 @@ fbs::ProgramT programOf(const Json &manifest) {
   }
   addInstruction(program, std::move(reduce));
   addInstruction(program, launchOf(1, {stepRef(Rate), stepRef(DW), stepRef(W)}, 6));
-  using Kind = fbs::BindingKind;
-  program.bindings.push_back(bindingOf(Kind::Parameter, "w", W, {3, 2}, {3, 2}));
-  program.bindings.push_back(bindingOf(Kind::Input, "x", X, {4, 3}, {2, 3}, {{0}}));
-  program.bindings.push_back(bindingOf(Kind::Target, "target", Target, {4, 2}, {2, 2}, {{0}}));
-  program.bindings.push_back(bindingOf(Kind::LearningRate, "", Rate, {}, {}));
+  using fbs::BindingKind;
+  program.bindings.push_back(bindingOf(BindingKind::Parameter, "w", W, {3, 2}, {3, 2}));
+  program.bindings.push_back(bindingOf(BindingKind::Input, "x", X, {4, 3}, {2, 3}, {{0}}));
+  program.bindings.push_back(
+      bindingOf(BindingKind::Target, "target", Target, {4, 2}, {2, 2}, {{0}}));
+  program.bindings.push_back(bindingOf(BindingKind::LearningRate, "", Rate, {}, {}));
   program.bindings.back()->dtype = fbs::DType::F64;
-  program.bindings.push_back(bindingOf(Kind::Loss, "", Loss, {}, {}));
+  program.bindings.push_back(bindingOf(BindingKind::Loss, "", Loss, {}, {}));
   return program;
 }
 
@@ -304,10 +304,10 @@ TEST(Run, OutputsOfAllSamples) {
   manifest["outputs"].push_back({{"name", "y"}, {"dtype", "F32"}, {"shape", {4, 2}}});
   fbs::ProgramT program = emptyProgram(manifest, Bytes);
   addInstruction(program, matmulOf(tensorAt(X, {2, 3}), tensorAt(W, {3, 2}), tensorAt(Y, {2, 2})));
-  using Kind = fbs::BindingKind;
-  program.bindings.push_back(bindingOf(Kind::Parameter, "w", W, {3, 2}, {3, 2}));
-  program.bindings.push_back(bindingOf(Kind::Input, "x", X, {4, 3}, {2, 3}, {{0}}));
-  program.bindings.push_back(bindingOf(Kind::Output, "y", Y, {4, 2}, {2, 2}, {{0}}));
+  using fbs::BindingKind;
+  program.bindings.push_back(bindingOf(BindingKind::Parameter, "w", W, {3, 2}, {3, 2}));
+  program.bindings.push_back(bindingOf(BindingKind::Input, "x", X, {4, 3}, {2, 3}, {{0}}));
+  program.bindings.push_back(bindingOf(BindingKind::Output, "y", Y, {4, 2}, {2, 2}, {{0}}));
   manifest["code"] = Json::array();
   Files files;
   writeFile(files.options.artifact,

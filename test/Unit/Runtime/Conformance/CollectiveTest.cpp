@@ -9,13 +9,14 @@ using namespace dtc::rt::conformance;
 
 namespace {
 
-using Kind = fbs::CollectiveKind;
+using fbs::CollectiveKind;
 using Floats = std::vector<float>;
 
 constexpr uint64_t kSource = 0, kTarget = 4096, kStep = 16384; ///< kStep: to the next operand
 const std::vector<QueueKind> kQueues = {QueueKind::Compute, QueueKind::Collective};
 
-CollectiveSpec specOf(Kind kind, std::vector<int> ranks, std::vector<Dims> shapes, int dim = -1) {
+CollectiveSpec specOf(CollectiveKind kind, std::vector<int> ranks, std::vector<Dims> shapes,
+                      int dim = -1) {
   CollectiveSpec spec;
   spec.kind = kind;
   spec.ranks = std::move(ranks);
@@ -53,7 +54,7 @@ Status perform(Rank &rank, const CollectiveSpec &spec, bool inPlace = false) {
 TEST_P(Conformance, AllReduceOfSeveralOperandsInPlaceToo) {
   for (bool inPlace : {false, true})
     onRanks(3, [&](Rank &rank) {
-      DTC_TRY(perform(rank, specOf(Kind::AllReduce, {0, 1, 2}, {{5}, {2, 3}}), inPlace));
+      DTC_TRY(perform(rank, specOf(CollectiveKind::AllReduce, {0, 1, 2}, {{5}, {2, 3}}), inPlace));
       uint64_t from = inPlace ? kSource : kTarget;
       EXPECT_EQ(rank.get(from, 5), (Floats{300, 303, 306, 309, 312}));
       EXPECT_EQ(rank.get(from + kStep, 6), (Floats{3300, 3303, 3306, 3309, 3312, 3315}));
@@ -63,7 +64,7 @@ TEST_P(Conformance, AllReduceOfSeveralOperandsInPlaceToo) {
 
 TEST_P(Conformance, AllReduceOfMaximum) {
   onRanks(2, [&](Rank &rank) {
-    CollectiveSpec spec = specOf(Kind::AllReduce, {0, 1}, {{3}});
+    CollectiveSpec spec = specOf(CollectiveKind::AllReduce, {0, 1}, {{3}});
     spec.reduction = Reduction::Max;
     DTC_TRY(perform(rank, spec));
     EXPECT_EQ(rank.get(kTarget, 3), (Floats{100, 101, 102}));
@@ -76,7 +77,7 @@ TEST_P(Conformance, GroupsAreListsInTheirOwnOrder) {
   onRanks(4, [&](Rank &rank) {
     bool inFirst = rank.number() == 0 || rank.number() == 3;
     std::vector<int> ranks = inFirst ? std::vector{3, 0} : std::vector{2, 1};
-    DTC_TRY(perform(rank, specOf(Kind::AllGather, ranks, {{1}}, 0)));
+    DTC_TRY(perform(rank, specOf(CollectiveKind::AllGather, ranks, {{1}}, 0)));
     EXPECT_EQ(rank.get(kTarget, 2), inFirst ? (Floats{300, 0}) : (Floats{200, 100}));
     return Status::ok();
   });
@@ -85,7 +86,8 @@ TEST_P(Conformance, GroupsAreListsInTheirOwnOrder) {
 TEST_P(Conformance, AllGatherOfSeveralOperandsInPlaceToo) {
   for (bool inPlace : {false, true})
     onRanks(2, [&](Rank &rank) {
-      DTC_TRY(perform(rank, specOf(Kind::AllGather, {0, 1}, {{2, 2}, {1, 1}}, 1), inPlace));
+      DTC_TRY(
+          perform(rank, specOf(CollectiveKind::AllGather, {0, 1}, {{2, 2}, {1, 1}}, 1), inPlace));
       uint64_t from = inPlace ? kSource : kTarget;
       EXPECT_EQ(rank.get(from, 8), (Floats{0, 1, 100, 101, 2, 3, 102, 103}));
       EXPECT_EQ(rank.get(from + kStep, 2), (Floats{1000, 1100}));
@@ -96,7 +98,8 @@ TEST_P(Conformance, AllGatherOfSeveralOperandsInPlaceToo) {
 TEST_P(Conformance, ReduceScatterOfSeveralOperandsInPlaceToo) {
   for (bool inPlace : {false, true})
     onRanks(2, [&](Rank &rank) {
-      DTC_TRY(perform(rank, specOf(Kind::ReduceScatter, {0, 1}, {{2, 4}, {1, 2}}, 1), inPlace));
+      DTC_TRY(perform(rank, specOf(CollectiveKind::ReduceScatter, {0, 1}, {{2, 4}, {1, 2}}, 1),
+                      inPlace));
       uint64_t from = inPlace ? kSource : kTarget;
       bool first = rank.number() == 0;
       EXPECT_EQ(rank.get(from, 4),
@@ -108,7 +111,7 @@ TEST_P(Conformance, ReduceScatterOfSeveralOperandsInPlaceToo) {
 
 TEST_P(Conformance, AllToAllAndPermuteAndSlice) {
   onRanks(2, [&](Rank &rank) {
-    CollectiveSpec spec = specOf(Kind::AllToAll, {0, 1}, {{4, 2}}, 0);
+    CollectiveSpec spec = specOf(CollectiveKind::AllToAll, {0, 1}, {{4, 2}}, 0);
     spec.concatDim = 1;
     DTC_TRY(perform(rank, spec));
     EXPECT_EQ(rank.get(kTarget, 8), rank.number() == 0 ? (Floats{0, 1, 100, 101, 2, 3, 102, 103})
@@ -116,14 +119,15 @@ TEST_P(Conformance, AllToAllAndPermuteAndSlice) {
     return Status::ok();
   });
   onRanks(3, [&](Rank &rank) {
-    CollectiveSpec spec = specOf(Kind::Permute, {0, 1, 2}, {{2}});
+    CollectiveSpec spec = specOf(CollectiveKind::Permute, {0, 1, 2}, {{2}});
     spec.sources = {2, 0, 0};
     DTC_TRY(perform(rank, spec));
     EXPECT_EQ(rank.get(kTarget, 2), rank.number() == 0 ? (Floats{200, 201}) : (Floats{0, 1}));
     return Status::ok();
   });
   onRanks(2, [&](Rank &rank) {
-    DTC_TRY(perform(rank, specOf(Kind::Slice, {1, 0}, {{2, 2}}, 1))); // rank 1 has position 0
+    DTC_TRY(
+        perform(rank, specOf(CollectiveKind::Slice, {1, 0}, {{2, 2}}, 1))); // rank 1 has position 0
     EXPECT_EQ(rank.get(kTarget, 2), rank.number() == 1 ? (Floats{100, 102}) : (Floats{1, 3}));
     return Status::ok();
   });
@@ -134,7 +138,7 @@ TEST_P(Conformance, QueuesOfDifferentNamesDoNotMeet) {
   onRanks(2, [&](Rank &rank) {
     DTC_TRY(rank.begin(kQueues));
     DTC_TRY(rank.put(kSource, {1, 2}));
-    CollectiveSpec one = specOf(Kind::AllReduce, {0, 1}, {{1}});
+    CollectiveSpec one = specOf(CollectiveKind::AllReduce, {0, 1}, {{1}});
     for (size_t queue : {0, 1})
       DTC_TRY(rank.prepare(queue, one));
     DTC_TRY(rank.device.finishPreparing());
@@ -152,7 +156,7 @@ TEST_P(Conformance, QueuesOfDifferentNamesDoNotMeet) {
 TEST_P(Conformance, CollectivesThatDifferAreAnError) {
   DTC_NEEDS_RANKS(2);
   auto statuses = statusesOf(2, [&](Rank &rank) {
-    return perform(rank, specOf(Kind::AllReduce, {0, 1}, {{rank.number() + 1}}));
+    return perform(rank, specOf(CollectiveKind::AllReduce, {0, 1}, {{rank.number() + 1}}));
   });
   for (const Status &status : statuses)
     EXPECT_FALSE(status.isOk());
@@ -167,7 +171,7 @@ TEST_P(Conformance, ACollectiveThatARankMissesEndsInTime) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       return rank.device.status();
     }
-    CollectiveSpec spec = specOf(Kind::AllReduce, {0, 1}, {{1}});
+    CollectiveSpec spec = specOf(CollectiveKind::AllReduce, {0, 1}, {{1}});
     DTC_TRY(rank.issue(1, spec, {kSource, kTarget}, "gradients"));
     return rank.synchronizeAll();
   }, std::chrono::milliseconds(200));
