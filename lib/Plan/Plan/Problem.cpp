@@ -122,7 +122,7 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
   if (op.inProduct && op.kind != OpKind::Elementwise && op.kind != OpKind::Reduction)
     return "is no part of a product: " + op.name;
   if (op.groupedExperts < -1 || op.groupedExperts >= numFactors)
-    return "ragged factor is none of the rule: " + std::to_string(op.groupedExperts);
+    return "factor of grouped experts is none of the rule: " + std::to_string(op.groupedExperts);
   if (op.forward < -1 || op.forward > static_cast<OpId>(index))
     return "forward op does not stand before: " + std::to_string(op.forward);
   return "";

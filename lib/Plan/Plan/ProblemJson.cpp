@@ -123,7 +123,7 @@ static void to_json(json &j, const Op &op) {
   if (op.inProduct)
     j["in_product"] = true;
   if (op.groupedExperts >= 0)
-    j["ragged"] = op.groupedExperts;
+    j["grouped_experts"] = op.groupedExperts;
   if (op.backward)
     j["backward"] = *op.backward;
 }
@@ -145,7 +145,7 @@ static void from_json(const json &j, Op &op) {
   op.decomposed = j.value("decomposed", false);
   op.workspace = j.value("workspace", 0.0);
   op.inProduct = j.value("in_product", false);
-  op.groupedExperts = j.value("ragged", -1);
+  op.groupedExperts = j.value("grouped_experts", -1);
   if (j.contains("backward"))
     op.backward = known<BackwardKind>(j["backward"]);
 }

@@ -68,7 +68,7 @@ TEST(Problem, CheckFindsWhatDoesNotAgree) {
   expectBroken([](Problem &p) { p.ops[2].operands[0] = 100000; }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].operands[0] = -1; }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].groupedExperts = 100; },
-               "ragged factor is none of the rule: 100");
+               "factor of grouped experts is none of the rule: 100");
   expectBroken([](Problem &p) { p.ops[2].window = 1; }, "window is of causal attention alone: 1");
   expectBroken([](Problem &p) { p.ops[2].decomposed = true; }, "only attention is decomposed: ");
   expectBroken([](Problem &p) { firstOf(p, OpKind::Contraction).inProduct = true; },
