@@ -49,8 +49,8 @@ static std::optional<Places> placesBefore(graph::ReshapeOp reshape, const Places
   return inner;
 }
 
-/// Goes from a value to what it only repeats, has with other dimensions of size 1, or casts: 0 and
-/// numbers that hide a key stay such in any type.
+/// Goes from a value to what it only repeats, has with other dimensions of size 1, or casts. In any
+/// type 0 stays 0, and numbers that hide a key still do.
 static Value origin(Value value, Places &places) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto broadcast = dyn_cast<graph::BroadcastOp>(op)) {

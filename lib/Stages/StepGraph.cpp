@@ -189,8 +189,8 @@ LogicalResult StepGraph::findReturned() {
   return success();
 }
 
-/// Chunks of one rank that have terms of a tied weight's gradient add to one buffer, also where
-/// there is one microbatch: the second would replace what the first has given.
+/// Chunks of one rank that have terms of a tied weight's gradient add to one buffer. They do so
+/// with one microbatch, too, as the second chunk would replace what the first has given.
 void StepGraph::addAccumulators() {
   for (ReturnedSum &sum : returned) {
     llvm::SmallDenseSet<int> holders;

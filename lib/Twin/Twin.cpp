@@ -252,7 +252,7 @@ static Twin makeTwin(ModuleOp planned, int64_t microbatches, Axes axes) {
   return twin;
 }
 
-/// With its own axes where it can't have small ones: a dimension of a size that must stay may be
+/// The axes are the plan's own where they can't be small. A dimension whose size must stay may be
 /// split completely, and another one behind it.
 Twin makeTwin(ModuleOp planned, int64_t microbatches) {
   Twin twin = makeTwin(planned, microbatches, Axes::Small);

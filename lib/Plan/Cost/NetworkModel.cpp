@@ -9,9 +9,9 @@ using sharding::AxisList;
 using sharding::Mesh;
 using sharding::StepKind;
 
-/// Of nominal bandwidth, what long messages reach where the cluster doesn't
-/// say: 370 of 450 GB/s through NVSwitch, 24 of 25 through a network card
-/// (NVIDIA GTC 2024 S62129).
+/// The share of nominal bandwidth that long messages reach where the cluster doesn't say it. They
+/// reach 370 of 450 GB/s through NVSwitch, and 24 of 25 through a network card (NVIDIA GTC 2024
+/// S62129).
 static constexpr double kReachedInside = 0.8, kReachedOutside = 0.95;
 
 namespace {

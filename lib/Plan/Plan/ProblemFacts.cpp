@@ -233,9 +233,9 @@ static void findPending(const Problem &problem, const std::vector<FactorId> &spl
   }
 }
 
-/// Whether a rank's part of the sequence is no part of a dimension, as where choices are counted,
-/// first ones before second ones: [sample, choice, token] -> [sample, (choice token)]. Such an op
-/// takes the whole sequence. Samples before it may be divided among all ranks.
+/// Whether a rank's part of the sequence is no part of a dimension. It is none where choices are
+/// counted, first ones before second ones: [sample, choice, token] -> [sample, (choice token)].
+/// Such an op takes the whole sequence. Samples before it may be divided among all ranks.
 static bool isScattered(const Op &op, FactorId factor, FactorId batch) {
   auto hides = [&](const std::vector<FactorId> &dim) {
     auto at = std::find(dim.begin(), dim.end(), factor);

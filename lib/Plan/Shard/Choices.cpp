@@ -145,10 +145,9 @@ static bool endsWith(const AxisList &axes, const AxisList &end) {
   return axes.size() >= end.size() && std::equal(end.rbegin(), end.rend(), axes.rbegin());
 }
 
-/// All assignments of tp. Its axes stay together, except that a factor that
-/// only the major ones divide takes those and leaves the others to something
-/// else: 2 key-value heads under tp=4 are split by tp.0, and tp.1 splits the
-/// queries of each.
+/// All assignments of tp. Its axes stay together, but for a factor that only the major ones
+/// divide. It takes those and leaves the others to something else. So 2 key-value heads under tp=4
+/// are split by tp.0, and tp.1 splits the queries of each.
 void Choices::assignTensor(const OpBundle &bundle, const Assignment &start,
                            std::vector<Assignment> &all) const {
   OpId id = bundle.ops[0];

@@ -1,4 +1,12 @@
 // Reading YAML maps with errors that name file, line and key.
+//
+//   YamlMap device(node, "cluster.yaml", "device");
+//   auto memory = device.number<double>("memory_gb", 0);      // must be there, 0 at least
+//   auto rate = device.get<double>("rate", 1.0);              // may be left out
+//   device.finish();                                          // refuses all other keys
+//
+// What is wrong is thrown, as "cluster.yaml:7: unknown key in device: memroy_gb (did you mean
+// memory_gb?)".
 #pragma once
 
 #include "dtc/Plan/Plan/Result.h"

@@ -1,5 +1,16 @@
 // A plan carried out in order on one rank: ops, the communication between
 // them, and the buffers that they use. Prediction is read off it.
+//
+// Of two products h = x w, y = h v with tp on the inner dimension of both, a microbatch has
+//
+//   step  runs                  reads        writes
+//   0     h = x w               x, w         h
+//   1     h v                   h, v         a term of y on each rank
+//   2     all-reduce            the term     y
+//   ...   and the backward pass, in which dx is summed in the same way
+//
+// x, w, v and the results are persistent. liveBytes counts the others from the step that writes
+// them to the last one that reads them.
 #pragma once
 
 #include "dtc/Plan/Cost/OpWork.h"

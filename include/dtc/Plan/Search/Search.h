@@ -1,5 +1,14 @@
 // The planner: from a problem, a cluster and what the user pinned to a plan
 // with its prediction and the runners-up.
+//
+//   SearchOptions asked;
+//   asked.devices = 8;
+//   asked.spec.tp = 2;                                // pinned; the rest is open
+//   SearchOutcome found = search(problem, cluster, asked);
+//   if (found)
+//     found->plan.degrees, found->predicted.stepSeconds, found->alternatives ...
+//   else if (found.error().closestPlan)               // nothing fits: what is short, what helps
+//     found.error().closestPlan->predicted, ...->remedy
 #pragma once
 
 #include "dtc/Plan/Plan/Abilities.h"

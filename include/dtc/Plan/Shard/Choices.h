@@ -6,6 +6,13 @@
 // ops inside follow their operands. On top, a bundle may be linear in its gradients. It may then
 // take them still pending over a tp axis that the choice leaves unused, and pass them on. So terms
 // from several readers are summed before one all-reduce.
+//
+// The product y[m,n] = x[m,k] w[k,n] has the choices, under tp alone:
+//
+//   tp on n   x whole      w in columns   y split    dx pending (a sum over n), dw split
+//   tp on k   x split      w in rows      y pending  dx split, dw split
+//   tp on m   x split      w whole        y split    dx split, dw pending
+//   copies    x, w, y whole on all ranks
 #pragma once
 
 #include "dtc/Plan/Cost/OpWork.h"
