@@ -191,7 +191,8 @@ inline ConvPrimitive describe(const ConvCall &call, const dnnl::engine &engine) 
   try {
     attempt(false);
     isFast = std::string_view(parts.primitive.impl_info_str()).find("ref") == std::string::npos;
-  } catch (const dnnl::error &) { // no primitive: perhaps for another layout
+  } catch (const dnnl::error &) {
+    isFast = false; // no primitive: perhaps for another layout
   }
   if (!isFast)
     attempt(true);
