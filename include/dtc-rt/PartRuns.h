@@ -10,6 +10,8 @@
 
 #include "dtc-rt/RankMesh.h"
 
+#include <algorithm>
+
 namespace dtc::rt {
 
 class PartRuns {

@@ -28,9 +28,6 @@ inline bool hasVector(fbs::Epilogue epilogue) {
   return epilogue != fbs::Epilogue::None && epilogue != fbs::Epilogue::Gelu &&
          epilogue != fbs::Epilogue::GeluGrad;
 }
-inline bool sumsOperand(fbs::Epilogue epilogue) {
-  return epilogue == fbs::Epilogue::SumA || epilogue == fbs::Epilogue::SumB;
-}
 
 /// See Conv in Program.fbs.
 struct ConvCall {

@@ -11,10 +11,10 @@
 #include "dtc-rt/ThreadCommunicator.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <ctime>
-#include <ostream>
 #include <thread>
 #include <unistd.h>
 

@@ -8,7 +8,6 @@
 #include "mlir/IR/Location.h"
 #include "llvm/Support/raw_ostream.h"
 
-#include <algorithm>
 #include <set>
 
 using namespace mlir;

@@ -1,6 +1,5 @@
 #include "ExitCodes.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace dtc::driver {

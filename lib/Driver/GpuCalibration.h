@@ -4,8 +4,6 @@
 #include "dtc-rt/Status.h"
 #include "dtc/Plan/Plan/Cluster.h"
 
-#include <ostream>
-
 namespace dtc::driver {
 
 /// The cluster of the first GPU's type, with what was measured in the place of the data sheet's

@@ -1,6 +1,8 @@
 // The flags that say something of one input or weight of a model: NAME=VALUE.
 #include "CommandLine.h"
 
+#include <algorithm>
+
 namespace dtc::driver {
 
 using plan::Error;

@@ -18,7 +18,6 @@
 #include "dtc/Package/Package.h"
 #include "dtc/Pipelines/Pipelines.h"
 #include "dtc/Plan/Explain/Explain.h"
-#include "dtc/PlanBridge/LocalWorkspace.h"
 #include "dtc/Target/Target.h"
 
 #include "mlir/IR/MLIRContext.h"

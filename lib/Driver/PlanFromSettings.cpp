@@ -12,7 +12,6 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <filesystem>
-#include <iostream>
 
 namespace dtc::driver {
 

@@ -11,7 +11,6 @@
 
 #include "dtc/Plan/Plan/YamlReader.h"
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,8 @@
 #include "dtc/Report/Artifact.h"
 #include "dtc/Twin/Twin.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace dtc::driver {

@@ -1,11 +1,9 @@
 #include "dtc-io/SuddenEnd.h"
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <new>
 #include <sys/uio.h>
 #include <unistd.h>

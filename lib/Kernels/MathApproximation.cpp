@@ -50,7 +50,6 @@ struct Arithmetic {
   Value addInt(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
   Value subtractInt(Value a, Value b) { return arith::SubIOp::create(builder, loc, a, b); }
   Value andInt(Value a, Value b) { return arith::AndIOp::create(builder, loc, a, b); }
-  Value orInt(Value a, Value b) { return arith::OrIOp::create(builder, loc, a, b); }
   Value shiftLeft(Value a, int32_t by) {
     return arith::ShLIOp::create(builder, loc, a, integer(by));
   }

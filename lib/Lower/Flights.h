@@ -28,12 +28,6 @@ public:
   bool empty() const { return done.empty(); }
   /// The position from which on a started op is done.
   int64_t doneAt(mlir::Operation *started) const { return done.at(started); }
-  /// The position from which on an op no longer reads or writes its operands: its own, or where
-  /// it is done.
-  int64_t releasedAt(mlir::Operation *op, int64_t time) const {
-    auto known = done.find(op);
-    return known == done.end() ? time : known->second;
-  }
 
 private:
   llvm::DenseMap<mlir::Operation *, int64_t> done;

@@ -1,5 +1,7 @@
 #include "Memory.h"
 
+#include <algorithm>
+
 namespace dtc::replay {
 
 /// The first segment that ends behind the address.

@@ -5,8 +5,6 @@
 
 #include "dtc/Replay/ReplayPrograms.h"
 
-#include <optional>
-
 namespace dtc::replay {
 
 /// An instruction of the replay: step 0 or 1, index of the call, index in the function.

@@ -15,7 +15,6 @@
 #include <compare>
 #include <map>
 #include <optional>
-#include <set>
 
 namespace dtc::replay {
 

@@ -1,7 +1,7 @@
 // Memory of ranks over a step, and what it is made of.
 #pragma once
 
-#include "dtc/Plan/Search/Search.h"
+#include "dtc/Plan/Predict/Prediction.h"
 
 namespace dtc::report {
 

@@ -1,6 +1,7 @@
 #include "dtc-io/ZipFile.h"
 #include "dtc-rt/ArrayFile.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 

@@ -1,5 +1,7 @@
 #include "dtc-rt/PartRuns.h"
 
+#include <algorithm>
+
 namespace dtc::rt {
 
 PartRuns::PartRuns(const Dims &tensor, const Part &part)

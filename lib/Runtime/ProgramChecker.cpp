@@ -1,5 +1,6 @@
 #include "ProgramChecker.h"
 
+#include <algorithm>
 #include <set>
 
 namespace dtc::rt {

@@ -1,5 +1,7 @@
 #include "dtc-rt/RankMesh.h"
 
+#include <algorithm>
+
 namespace dtc::rt {
 
 int32_t RankMesh::find(const std::string &name) const {

@@ -7,6 +7,7 @@
 #include "dtc-rt/Sha256.h"
 #include "dtc-rt/ThreadCommunicator.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>

@@ -1,5 +1,6 @@
 #include "ThreadGroup.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dtc::rt {

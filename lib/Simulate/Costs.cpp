@@ -1,5 +1,6 @@
 #include "Passes.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace dtc::simulate {

@@ -1,6 +1,7 @@
 // Applications as calls of the program, and how a changed part gets back into the whole.
 #include "Values.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace dtc::torchscript {

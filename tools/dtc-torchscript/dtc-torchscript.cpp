@@ -10,6 +10,7 @@
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <iostream>
 #include <set>
 #include <sys/resource.h>

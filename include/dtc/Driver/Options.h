@@ -3,7 +3,6 @@
 #pragma once
 
 #include "dtc/Import/ImportedModel.h"
-#include "dtc/Plan/Plan/Result.h"
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Training/Train.h"
 

@@ -13,13 +13,6 @@ static std::string shapeString(ArrayRef<int64_t> shape) {
   return text;
 }
 
-Shape shapeWithout(Value value, int64_t dim) {
-  Shape shape(shapeOf(value));
-  if (dim >= 0 && dim < static_cast<int64_t>(shape.size()))
-    shape.erase(shape.begin() + dim);
-  return shape;
-}
-
 Type accumulatorType(Value value) {
   Builder builder(value.getContext());
   return getElementTypeOrSelf(value).isF64() ? builder.getF64Type() : builder.getF32Type();

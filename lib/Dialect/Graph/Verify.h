@@ -9,8 +9,6 @@ namespace dtc::graph {
 
 using Shape = llvm::SmallVector<int64_t>;
 
-/// The shape of `value` with `dim` left out.
-Shape shapeWithout(mlir::Value value, int64_t dim);
 /// f32, or f64 where `value` holds f64: the type of statistics and sums.
 mlir::Type accumulatorType(mlir::Value value);
 

@@ -3,8 +3,6 @@
 #include "Taps.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
-#include <cmath>
-
 using namespace mlir;
 
 namespace dtc::import {

@@ -63,13 +63,6 @@ const Tensor &NodeConverter::input(int index) const {
   return values.find(node.input(index))->second;
 }
 
-bool NodeConverter::allHost() const {
-  for (int i = 0; i < numInputs(); ++i)
-    if (has(i) && !host(i))
-      return false;
-  return true;
-}
-
 FailureOr<Shape> NodeConverter::ints(int index, StringRef what) {
   if (!has(index))
     return error() << "needs its input " << what;

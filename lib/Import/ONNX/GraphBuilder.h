@@ -65,7 +65,6 @@ public:
   const Tensor &input(int index) const;
   /// The constant, or null.
   Host host(int index) const { return has(index) ? input(index).host : Host(); }
-  bool allHost() const;
   /// The input as a value of the graph, constants materialized.
   mlir::Value value(int index) { return Conversion::value(input(index)); }
   using Conversion::value;

@@ -10,7 +10,6 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 using namespace mlir;

@@ -7,7 +7,6 @@
 
 #include "llvm/ADT/StringSwitch.h"
 
-#include <cmath>
 #include <limits>
 
 using namespace mlir;

@@ -407,7 +407,7 @@ static LogicalResult convertClassLoss(AtenConverter &node) {
   if (node.has("weight") || *smoothing != 0 || !isa<IntegerType>(target->element()))
     return node.error() << "is supported with classes as targets, without weights of classes and "
                            "label smoothing only";
-  const ClassLoss loss = {*reduction, *ignore};
+  const ClassLoss loss = {*reduction, *ignore, {}};
   if (node.op() == "aten.cross_entropy_loss")
     return node.define(crossEntropy(node, *self, *target, loss));
   return node.define(logLikelihood(node, *self, *target, loss));

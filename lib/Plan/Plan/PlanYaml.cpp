@@ -25,6 +25,8 @@
 #include "dtc/Plan/Plan/Problem.h"
 #include "dtc/Plan/Plan/YamlReader.h"
 
+#include <algorithm>
+
 namespace dtc::plan {
 
 using sharding::AxisId;

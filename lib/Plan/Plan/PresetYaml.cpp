@@ -4,7 +4,7 @@
 
 #include "dtc/Plan/Plan/Preset.h"
 
-#include <numeric>
+#include <algorithm>
 
 namespace dtc::plan {
 

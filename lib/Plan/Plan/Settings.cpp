@@ -1,6 +1,8 @@
 // The table of a plan's settings.
 #include "dtc/Plan/Plan/Settings.h"
 
+#include <algorithm>
+
 namespace dtc::plan {
 
 static std::string text(int64_t number) { return std::to_string(number); }
@@ -313,10 +315,6 @@ bool isList(const Setting &setting) {
 
 bool isLeftOut(const Setting &setting, const Degrees &degrees) {
   return (setting.isRare || isList(setting)) && hasDefault(setting, degrees);
-}
-
-bool isDegree(const Setting &setting) {
-  return std::holds_alternative<Member<int64_t>>(setting.member) && setting.inFile.least > 0;
 }
 
 bool isBlockCount(const Setting &setting) {

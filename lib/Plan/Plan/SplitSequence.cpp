@@ -1,7 +1,6 @@
 // The same graph for context parallelism.
 #include "dtc/Plan/Plan/Problem.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 

@@ -1,5 +1,6 @@
 #include "dtc/Plan/Plan/YamlReader.h"
 
+#include <algorithm>
 #include <sstream>
 #include <yaml-cpp/eventhandler.h>
 

@@ -7,7 +7,6 @@
 #include "dtc/Schedule/Descriptor.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace dtc::plan {
 

@@ -5,6 +5,7 @@
 
 #include "dtc/Plan/Plan/ChangedBuffers.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <set>

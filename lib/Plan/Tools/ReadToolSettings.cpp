@@ -2,6 +2,7 @@
 #include "ToolKeys.h"
 #include "ToolText.h"
 
+#include <algorithm>
 #include <set>
 
 namespace dtc::plan {

@@ -1,6 +1,8 @@
 // Facts of a plan by name.
 #include "dtc/Plan/Tools/ToolSettings.h"
 
+#include <algorithm>
+
 namespace dtc::plan {
 
 Facts factsOf(const Degrees &degrees, const RunFacts &run) {

@@ -2,7 +2,7 @@
 
 #include "dtc/Plan/Plan/YamlReader.h"
 
-#include <optional>
+#include <algorithm>
 #include <sstream>
 
 namespace dtc::plan {

@@ -1,5 +1,7 @@
 #include "CudnnDescriptor.h"
 
+#include <algorithm>
+
 namespace dtc::rt::cuda {
 
 Descriptor::Descriptor(const Cudnn &library, cudnnBackendDescriptorType_t type)

@@ -1,5 +1,6 @@
 #include "Gpu.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace dtc::rt::cuda {

@@ -11,6 +11,7 @@
 
 #include "dtc-rt/Communicator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 

@@ -3,7 +3,6 @@
 #include "GatherTexts.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 namespace dtc::rt::cuda {

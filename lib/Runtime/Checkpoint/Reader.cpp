@@ -4,6 +4,7 @@
 #include "dtc-rt/PartRuns.h"
 #include "dtc-rt/Sha256.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <tuple>

@@ -1,6 +1,8 @@
 // What processes tell each other beside their data: how the run ends.
 #include "Peers.h"
 
+#include <algorithm>
+
 namespace dtc::rt {
 
 namespace {

@@ -13,8 +13,6 @@
 // taken, and so knows that it must call again.
 #pragma once
 
-#include "dtc-rt/Status.h"
-
 #include "Asio.h"
 
 #include <array>

@@ -3,6 +3,7 @@
 
 #include "dtc-rt/Sha256.h"
 
+#include <algorithm>
 #include <sstream>
 #include <unistd.h>
 

@@ -6,7 +6,7 @@
 // compared as if both had A's.
 #pragma once
 
-#include "dtc/Plan/Search/Search.h"
+#include "dtc/Plan/Predict/Prediction.h"
 
 namespace dtc::plan {
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "dtc/Plan/Explain/Compare.h"
+#include "dtc/Plan/Shard/SolveSharding.h"
 
 namespace dtc::plan {
 

@@ -15,6 +15,8 @@
 #include "dtc/Plan/Plan/Problem.h"
 #include "dtc/Plan/Plan/Spec.h"
 
+#include <algorithm>
+
 namespace dtc::plan {
 
 struct Abilities {

@@ -106,8 +106,6 @@ std::span<const Setting> settings();
 bool isList(const Setting &setting);
 /// Whether files and JSON leave it out, as they do with rare settings and empty lists.
 bool isLeftOut(const Setting &setting, const Degrees &degrees);
-/// Whether it counts ranks, stages or samples, of which there is at least one.
-bool isDegree(const Setting &setting);
 /// In the order of `summary`, which tells the batch after recomputation.
 std::vector<const Setting *> settingsAsSaid();
 /// What stage groups have of their own: first how many ranks each has.

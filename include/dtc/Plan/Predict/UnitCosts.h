@@ -24,6 +24,7 @@
 #include "dtc/Plan/Solve/RangeMax.h"
 #include "dtc/Plan/Solve/StageTable.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace dtc::plan {

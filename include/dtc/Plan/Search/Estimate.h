@@ -8,6 +8,7 @@
 #include "dtc/Plan/Search/RankStages.h"
 #include "dtc/Plan/Search/Search.h"
 
+#include <algorithm>
 #include <limits>
 #include <set>
 

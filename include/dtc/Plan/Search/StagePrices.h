@@ -11,7 +11,7 @@
 
 #include "dtc/Plan/Predict/StageCosts.h"
 
-#include <limits>
+#include <algorithm>
 
 namespace dtc::plan {
 
