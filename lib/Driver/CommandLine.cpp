@@ -272,7 +272,8 @@ static void declareModelFlags(CLI::App &command, RawOptions &raw) {
             ->allow_extra_args(false),
         "the first dimension");
   shows(command.add_option("--freeze", raw.freeze, "parameters not to train (regex)"), "none");
-  shows(command.add_option("--train", raw.train, "tensors to train (regex)"),
+  shows(command.add_option("--train", raw.train,
+                           "tensors to train, too, also of those that --freeze names (regex)"),
         "the parameters, not the buffers");
   command.add_flag("--allow-merged", o.import.allowMerged, "train merged initializers");
   shows(command.add_option("--weights", o.weights, "safetensors file or folder"),
