@@ -3,10 +3,10 @@ many plans."""
 
 import numpy
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from conftest import MODELS, check_call, compare_steps, reference
-from perceptron import BATCH, HIDDEN, STEPS, Perceptron, compare, log_of, train
+from perceptron import BATCH, HIDDEN, STEPS, Perceptron, compare, log_of, model, samples, train
 
 RATIO = 0.3
 PLANS = [(1, "dp=1"), (1, "micro_batch=2"), (2, "dp=2"), (2, "tp=2"), (4, "dp=2,tp=2"), (2, "pp=2,micro_batch=2"),
@@ -59,6 +59,23 @@ def test_dropout_goes_by_the_seed_and_goes_on_after_a_restart(tmp_path):
     check_call("dtc-run", tmp_path / "m.dtc", *again, "--steps", 3)
     check_call("dtc-run", tmp_path / "m.dtc", *again, "--steps", STEPS, "--resume")
     assert [line["loss"] for line in log_of(tmp_path / "again.jsonl")] == [line["loss"] for line in log]
+
+
+@pytest.mark.parametrize("parts", [[(2, "dp=2,zero=3,micro_batch=2"), (2, "pp=2,micro_batch=2"), (2, "tp=2")],
+                                   [(2, "pp=2,micro_batch=1,schedule=zb"), (4, "dp=4,zero=2,micro_batch=1"), (1, "micro_batch=4")]])
+def test_shuffled_epochs_go_on_under_other_plans(tmp_path, parts):
+    """21 samples in batches of 8: epochs end inside of batches, before and after a restart, and so do the draws."""
+    data, flags = samples(), ("--optimizer", "sgd", "--momentum", 0.9, "--lr", 0.1, "--loss", "cross_entropy", "--global-batch", BATCH)
+    save_file({name: array[:21] for name, array in data.items()}, tmp_path / "data.safetensors")
+    run = ("--data", tmp_path / "data.safetensors", "--seed", 3, "--log", tmp_path / "log")
+    losses, stops = [], (3, 5, 8)
+    for stage, (devices, plan) in zip((8, *stops), [(1, "dp=1"), *parts]):
+        check_call("dtc", "compile", model(tmp_path / "m.onnx", RATIO), "--devices", devices, "--plan", plan, *flags, "-o", tmp_path / "m.dtc")
+        saved = ("--checkpoint-dir", tmp_path / "saved", "--resume") if losses else ()
+        check_call("dtc-run", tmp_path / "m.dtc", *run, "--steps", stage, *saved)
+        losses.append([line["loss"] for line in log_of(tmp_path / "log")])
+    assert [len(each) for each in losses] == [8, *stops]
+    assert numpy.allclose(losses[-1], losses[0], rtol=2e-6) and len(set(losses[0])) == 8
 
 
 @pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (4, "dp=2,tp=2,sp=on,recompute=full"), (4, "pp=2,tp=2,micro_batch=4")])

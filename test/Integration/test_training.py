@@ -140,3 +140,18 @@ def test_two_runs_are_bitwise_equal(trainer):
     for name, weight in first.weights.items():
         assert weight.tobytes() == second.weights[name].tobytes(), name
     assert first.artifact.read_bytes() == second.artifact.read_bytes()
+
+
+@pytest.mark.parametrize("devices,plan", [(2, "pp=2,dp=1,micro_batch=2"), (2, "dp=2,zero=3,micro_batch=2"), (4, "pp=4,dp=1,micro_batch=1,schedule=zb"),
+                                          (2, "tp=2")])
+def test_what_is_frozen_stays_and_the_rest_trains_as_on_one_rank(trainer, devices, plan):
+    """One layer's norms alone, so that stages behind it have gradients to pass on and nothing to update."""
+    flags = ["--freeze", ".", "--train", "layers.0.*norm", "--optimizer", "adamw", "--eps", 1e-5, "--lr", 0.01, "--clip-grad-norm", 0.01]
+    alone, run = trainer.train("llama", "llama", *flags, steps=4), trainer.train("llama", "llama", *flags, devices=devices, plan=plan, steps=4)
+    before = trainer.train("llama", "llama", "--lr", 0, "--weight-decay", 0, steps=1).weights
+    for key in ("loss", "grad_norm"):
+        assert numpy.allclose(run.column(key), alone.column(key), rtol=1e-5)
+    trained = {name for name, array in run.weights.items() if (array != before[name]).any()}
+    assert len(trained) == 2 and all("layers.0." in name and "norm" in name for name in trained)
+    for name in run.weights:
+        assert numpy.allclose(run.weights[name], alone.weights[name], atol=1e-5)
