@@ -298,11 +298,29 @@ def _known_by_parts(torch: Any, program: Any, operators: Collection[str]) -> Any
     return program
 
 
+def _detach_at_ends(torch: Any, program: Any) -> None:
+    """Detaches what regions of `no_grad()` give, as decompositions forget these."""
+    for module in program.graph_module.modules():
+        for node in getattr(getattr(module, "graph", None), "nodes", ()):
+            if node.target is not torch.ops.higher_order.wrap_with_set_grad_enabled or node.args[0]:
+                continue
+            region = getattr(module, node.args[1].target)
+            end = next(iter(reversed(region.graph.nodes)))
+            with region.graph.inserting_before(end):
+                for value in end.all_input_nodes:
+                    if isinstance(value.meta.get("val"), torch.Tensor):
+                        detached = region.graph.call_function(torch.ops.aten.detach.default, (value,))
+                        detached.meta = dict(value.meta)
+                        end.replace_input_with(value, detached)
+            region.recompile()
+
+
 def functional(torch: Any, program: Any, operators: Collection[str] = ()) -> Any:
     """The program without operators that write into a part of a tensor; others may work in place.
 
     Where `operators` are given, those that dtc reads, others become what they are made of.
     """
+    _detach_at_ends(torch, program)
     if operators:
         program = _known_by_parts(torch, program, operators)
 

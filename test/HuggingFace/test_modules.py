@@ -76,3 +76,30 @@ def test_weights_by_length_and_direction_train_as_in_pytorch():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+class Looking(torch.nn.Module):
+    """Scales by a size that gets no gradient, and has an operator that becomes what it is made of."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 6)
+
+    def forward(self, x):
+        y = self.linear(x)
+        with torch.no_grad():
+            size = y.square().mean(-1, keepdim=True)
+        return torch.logaddexp(y, -y) + y * size / (size + 1).detach()
+
+
+def test_decompositions_keep_where_gradients_stop():
+    torch.manual_seed(0)
+    module, x, target = Looking(), torch.randn(8, 8), torch.randn(8, 6)
+    program = dtc.parallelize(module, x, loss="mse", optimizer=dtc.SGD(lr=0.5), devices=1, target="cpu")
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+    for _ in range(4):
+        loss = torch.nn.functional.mse_loss(module(x), target)
+        assert program.step({"x": x, "target": target}).loss == pytest.approx(loss.item(), rel=1e-5)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
