@@ -235,7 +235,7 @@ private:
     if (sharingOf(view.node.op) != Sharing::Always)
       return error(base.last) << "changes " << baseOfValue(name) << " in place while " << name
                               << ", which may share its elements, is read later; save "
-                                 "torch.export.export(...).run_decompositions()";
+                                 "torch.export.export(...).run_decompositions({})";
     AtenNode node = view.node;
     for (NamedArgument &argument : node.arguments)
       forEachName(argument.value, [&](std::string &each) { each = current(each); });
@@ -302,7 +302,7 @@ private:
       std::optional<AtenNode> back = putBack(view, whole, result);
       if (!back)
         return error(node) << "changes a part of " << view.of
-                           << " in place; save torch.export.export(...).run_decompositions()";
+                           << " in place; save torch.export.export(...).run_decompositions({})";
       result = fresh(view.of);
       back->name = node.name;
       back->source = node.source;
