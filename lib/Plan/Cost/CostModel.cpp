@@ -3,6 +3,7 @@
 #include "KernelModel.h"
 #include "MeasuredTables.h"
 
+#include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Cost/NetworkModel.h"
 
 #include <algorithm>
@@ -124,6 +125,14 @@ double CostModel::accumulationSeconds(double bytes, bool scattered) const {
 
 double CostModel::launchSeconds() const {
   return spec.launchSeconds + measured->forkSeconds(threadsPerRank());
+}
+
+double CostModel::updateLaunchSeconds(double tensors) const {
+  constexpr double kLaunches = 2; // the norm, the update
+  const double each = kernels && isOwnProgram(spec, cluster.software)
+                          ? kernels->launchSecondsOfTensor()
+                          : launchSeconds();
+  return kLaunches * tensors * each;
 }
 
 //===-- communication -----------------------------------------------------===//

@@ -53,6 +53,8 @@ static constexpr Tile kTiles[] = {{128, 256, 1},   {256, 128, 1},   {128, 128, 0
 static constexpr double kProductSeconds = 4.5e-6, kWaveSeconds = 0.3e-6, kSplitSeconds = 2e-6;
 /// Of a kernel that moves bytes, until its stream is up and after it ebbs.
 static constexpr double kKernelSeconds = 2e-6;
+/// Tensors whose update, or whose norm, dtc makes one kernel (KernelLimits::pieces).
+static constexpr double kTensorsOfUpdate = 48;
 /// The host's time for a kernel of a program that isn't compiled: Python, autograd,
 /// shapes and allocation, beside the launch itself. Fitted (docs/CostModel.md).
 static constexpr double kDispatchSeconds = 56e-6;
@@ -82,6 +84,8 @@ double KernelModel::rate(DType type) const { return rates[static_cast<size_t>(ty
 double KernelModel::streamSeconds(double bytes) const {
   return bytes <= 0 ? 0 : kKernelSeconds + bytes / (kStreamShare * device.bandwidth);
 }
+
+double KernelModel::launchSecondsOfTensor() const { return kKernelSeconds / kTensorsOfUpdate; }
 
 double KernelModel::hostSeconds(int64_t kernels) const {
   return software.compiled ? 0 : double(kernels) * (device.launchSeconds + kDispatchSeconds);

@@ -22,6 +22,8 @@ public:
   double seconds(const LocalWork &work, double measuredRate) const;
   /// Of one kernel that moves so many bytes.
   double streamSeconds(double bytes) const;
+  /// What a kernel takes beside its work, shared among the tensors that one of dtc's updates does.
+  double launchSecondsOfTensor() const;
   /// What the host takes to launch so many kernels one by one; 0 where the step is
   /// compiled.
   double hostSeconds(int64_t kernels) const;

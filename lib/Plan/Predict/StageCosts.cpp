@@ -347,7 +347,7 @@ simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
       }
       cost.update.blocking += regather(weights, run).seconds;
     }
-  double onDevice = model.streamSeconds(traffic) + 2 * count * model.launchSeconds();
+  double onDevice = model.streamSeconds(traffic) + model.updateLaunchSeconds(count);
   double atHost = std::max(overLink / kHostLinkBandwidth, inHost / kHostMemoryBandwidth);
   // States that pass through do so beside the update of others.
   cost.update.compute = software.updatesOnHost ? onDevice + atHost : std::max(onDevice, atHost);

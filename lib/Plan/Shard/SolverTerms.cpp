@@ -248,7 +248,7 @@ void ShardingSolver::addParameter(ValueId value) {
                                           model.getCluster().software);
     // As in the prediction: the update, and the gradient's norm before it.
     double moved = trained ? double(bytes.updateTraffic() + bytes.gradient) : 0;
-    double launches = trained ? 2 * model.launchSeconds() : 0;
+    double launches = trained ? model.updateLaunchSeconds(1) : 0;
     costs.push_back(model.streamSeconds(moved) + launches +
                     secondsPerByte * double(bytes.most()));
   }

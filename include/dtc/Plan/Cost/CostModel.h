@@ -104,6 +104,9 @@ public:
   /// Time that a kernel takes beside its work: its call and, on a processor, the
   /// start and end of the rank's threads.
   double launchSeconds() const;
+  /// What the launches for the gradients' norm and the update of so many tensors take beside their
+  /// work. dtc's own kernels for GPUs do many tensors each, and follow each other in a graph.
+  double updateLaunchSeconds(double tensors) const;
 
   /// `bytes` as in sharding::stepBytes. Slices are local copies.
   double collectiveSeconds(sharding::StepKind kind, const sharding::AxisList &axes,

@@ -118,6 +118,15 @@ TEST(CostModel, AKernelStartsTheThreadsOfItsRank) {
   EXPECT_NEAR(CostModel(cluster, 2).opSeconds(empty), 4e-6, 1e-12);
 }
 
+/// A kernel for each tensor's norm and update, but of dtc's own for GPUs, which do 48 tensors.
+TEST(CostModel, UpdatesLaunchKernels) {
+  Cluster processor = simple(), gpu = *loadCluster("h100");
+  EXPECT_NEAR(CostModel(processor, 1).updateLaunchSeconds(148), 2 * 148 * 1e-6, 1e-12);
+  EXPECT_NEAR(CostModel(gpu, 1).updateLaunchSeconds(148), 2 * 148 * 2e-6 / 48, 1e-12);
+  gpu.software.compiled = false;
+  EXPECT_NEAR(CostModel(gpu, 1).updateLaunchSeconds(148), 2 * 148 * 4e-6, 1e-12);
+}
+
 TEST(CostModel, RingsLeaveHalfOfASmallDeviceToKernels) {
   Cluster cluster = *loadCluster("h100");
   auto slowdown = [&](int64_t multiprocessors, int level) {

@@ -65,13 +65,14 @@ double seconds(const Planned &planned, const Cluster &on) {
 TEST(Properties, AFasterClusterIsNeverSlower) {
   const Cluster gpu = twoNodes(cluster("dgx-h100"));
   using Change = void (*)(Cluster &);
+  const std::string launches = "launches";
   const std::pair<const char *, Change> changes[] = {
       {"bandwidth in the node", [](Cluster &c) { c.levels[0].bandwidth *= 1.5; }},
       {"bandwidth of the network", [](Cluster &c) { c.levels[1].bandwidth *= 1.5; }},
       {"latency in the node", [](Cluster &c) { c.levels[0].latency /= 2; }},
       {"latency of the network", [](Cluster &c) { c.levels[1].latency /= 2; }},
       {"memory bandwidth", [](Cluster &c) { c.device.bandwidth *= 1.5; }},
-      {"launches", [](Cluster &c) { c.device.launchSeconds /= 2; }},
+      {launches.c_str(), [](Cluster &c) { c.device.launchSeconds /= 2; }},
       {"rates", [](Cluster &c) {
          for (auto *rates : {&c.device.peak, &c.device.achieved})
            for (auto &[type, rate] : *rates)
@@ -88,7 +89,9 @@ TEST(Properties, AFasterClusterIsNeverSlower) {
         EXPECT_LE(after, before * (1 + 1e-9)) << name << ": " << planned.name;
         better += after < before * (1 - 1e-6);
       }
-      EXPECT_GT(better, 0) << name << " makes no difference";
+      // dtc's own kernels for GPUs follow each other in a graph, whatever a launch takes the host.
+      bool matters = on.device.architecture == Architecture::None || name != launches;
+      EXPECT_EQ(better > 0, matters) << name;
     }
   }
 }
