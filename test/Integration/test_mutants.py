@@ -42,8 +42,8 @@ ALWAYS = {"dropped term", "doubled term", "stale parameter", "swapped gradients"
           "wrong decay class"}
 
 
-def cases():
-    return combinations() if "DTC_WHOLE_GRID" in os.environ else SAMPLE
+def cases() -> list:
+    return list(combinations()) if "DTC_WHOLE_GRID" in os.environ else SAMPLE
 
 
 def degree(plan: str, name: str) -> int:
