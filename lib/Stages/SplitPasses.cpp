@@ -33,6 +33,8 @@ public:
       return failure();
     for (Pass pass : {kForward, kInputGrad, kWeightGrad})
       findKept(pass);
+    for (Pass pass : {kInputGrad, kWeightGrad})
+      findRemade(pass);
     dropUntaken();
     build(kForward, "forward", Passes::Forward);
     if (splitBackward) {
@@ -201,6 +203,9 @@ private:
           need(pass, operand);
     for (unsigned i : results[pass])
       need(pass, terminator()->getOperand(i));
+  }
+
+  void findRemade(Pass pass) {
     for (Operation &op : joint.front().without_terminator())
       if (passes.lookup(&op) < pass && isRemadeFrom(pass, &op))
         remake(pass, &op);
@@ -228,12 +233,18 @@ private:
     return isElementwise(op) || isa<ActivationOp, ActivationGradOp>(op);
   }
 
+  /// Whether it lies in the slot for a pass anyway.
+  bool isInSlot(Pass pass, Value value) const {
+    return passOf(value) < pass &&
+           llvm::any_of(taken, [&](const auto &ofPass) { return ofPass.contains(value); });
+  }
+
   /// Whether nothing more has to be kept for a pass to make the value.
   bool isThere(Pass pass, Value value) const {
     if (auto argument = dyn_cast<BlockArgument>(value))
       return arguments[pass].contains(argument) || taken[pass].contains(value);
     Operation *op = value.getDefiningOp();
-    return taken[pass].contains(value) || remade[pass].contains(op) ||
+    return isInSlot(pass, value) || remade[pass].contains(op) ||
            (isRemade(op) &&
             llvm::all_of(op->getOperands(), [&](Value operand) { return isThere(pass, operand); }));
   }
