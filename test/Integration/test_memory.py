@@ -116,6 +116,14 @@ def test_scores_beside_a_bias_on_gpus_are_predicted(precision):
     check_gpu_prediction(*flags)
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_parts_that_attention_reads_on_gpus_are_predicted(precision):
+    """Values are cut from the product of queries, keys and values, which then goes. It would be a tenth of the arena."""
+    flags = [MODELS / "gpt_neox.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 4096,
+             "--precision", precision, "--plan", "dp=1,micro_batch=4096,recompute=none"]
+    check_gpu_prediction(*flags)
+
+
 @pytest.mark.parametrize("model", ["gpt2", "bart", "qwen2"])
 def test_a_tied_weight_sums_its_gradients_in_place(model):
     """A second place for the sum would be 3 % of the memory."""

@@ -309,14 +309,6 @@ int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) c
   return workspace->bytes(id, operands, results, spent) - static_cast<int64_t>(kept);
 }
 
-/// Programs that run op by op make a new tensor for each result of all but the simplest ops.
-bool RankExecution::writesInPlace(const Op &op) const {
-  bool isLossGradient = op.kind == OpKind::Loss && op.backward;
-  if (op.kind == OpKind::Elementwise || work.runsOpByOp())
-    return op.kind == OpKind::Elementwise || (isLossGradient && isTakenApart(op.forward));
-  return isLossGradient || op.kind == OpKind::Reduction || op.kind == OpKind::Normalization;
-}
-
 /// What a chain of sums reads is counted at each of them. A value that is computed from more
 /// buffers is taken for stored, as the work would be the square of the chain's length.
 static constexpr std::ptrdiff_t kMostFused = 512;
@@ -340,10 +332,11 @@ void RankExecution::runOp(OpId id) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     ValueId value = op.results[i];
     TensorSharding sharding = sharding::resultSharding(op.rule, choice, i);
-    bool alias =
-        op.kind == OpKind::View || (!work.exists(value) && std::ssize(run.reads) <= kMostFused);
+    int64_t bytes = localBytes(problem.values[value], sharding, plan.mesh);
+    bool isFused = !work.exists(value) && std::ssize(run.reads) <= kMostFused;
+    bool alias = (op.kind == OpKind::View || isFused) && !isCopiedPart(value, bytes, run.reads);
     if (!alias)
-      run.writes.push_back(addBuffer(localBytes(problem.values[value], sharding, plan.mesh)));
+      run.writes.push_back(addBuffer(bytes));
     // A fused value is its operands until the kernel that ends the chain.
     make(value, std::move(sharding),
          alias ? atMostTwice(run.reads) : std::vector<int>{run.writes.back()});

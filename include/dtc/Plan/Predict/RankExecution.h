@@ -101,6 +101,7 @@ private:
   void addRounds(OpId op);
   int64_t unpackedBytes(OpId op) const;
   void addRing(OpId op);
+  bool isCopiedPart(ValueId value, int64_t bytes, const std::vector<int> &from) const;
   void addMask(OpId op, ExecutionStep &step);
   bool isTakenApart(OpId op) const;
   bool sumsTermsAlone(OpId op) const;

@@ -1,0 +1,28 @@
+// Where the results of an execution's ops lie: in those of operands or in copies of their own.
+#include "dtc/Plan/Predict/RankExecution.h"
+
+#include "dtc/Plan/Cost/AttentionForm.h"
+
+#include <algorithm>
+
+namespace dtc::plan {
+
+/// Programs that run op by op make a new tensor for each result of all but the simplest ops.
+bool RankExecution::writesInPlace(const Op &op) const {
+  bool isLossGradient = op.kind == OpKind::Loss && op.backward;
+  if (op.kind == OpKind::Elementwise || work.runsOpByOp())
+    return op.kind == OpKind::Elementwise || (isLossGradient && isTakenApart(op.forward));
+  return isLossGradient || op.kind == OpKind::Reduction || op.kind == OpKind::Normalization;
+}
+
+/// Attention of dtc's own programs on GPUs reads whole tensors. A part of a larger one is copied.
+bool RankExecution::isCopiedPart(ValueId value, int64_t bytes, const std::vector<int> &from) const {
+  const std::vector<OpId> &readers = facts.consumers[value];
+  bool isOperand = std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
+    return problem.ops[reader].kind == OpKind::Attention;
+  });
+  return isOperand && from.size() == 1 && buffers[from[0]].bytes > placedBytes(bytes) &&
+         isOwnProgram(model.device(), model.getCluster().software);
+}
+
+} // namespace dtc::plan
