@@ -69,7 +69,7 @@ static bool changesBuffers(const Trained &step) {
 }
 
 plan::SearchOptions searchOptions(const Planner &planner, const Candidate &candidate,
-                                         const plan::Spec &pins) {
+                                  const plan::Spec &pins) {
   const Options &options = planner.request.options;
   plan::SearchOptions asked;
   asked.devices = options.devices;
@@ -98,7 +98,7 @@ ExitCode fail(const plan::SearchFailure &failure) {
 }
 
 plan::SearchOutcome searchPinned(const Planner &planner, const Candidate &candidate,
-                                        const plan::Degrees &degrees) {
+                                 const plan::Degrees &degrees) {
   plan::Spec spec = plan::pinned(degrees, planner.request.spec);
   return plan::search(candidate.problem, planner.request.cluster,
                       searchOptions(planner, candidate, spec));
@@ -121,7 +121,7 @@ static plan::SearchOutcome searchCalls(const Planner &planner, const Candidate &
 }
 
 Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees,
-                                   const BatchChoice &cut) {
+                            const BatchChoice &cut) {
   auto model = planner.file.import(cut.perCall());
   if (failed(model))
     return ExitCode::InputRefused;
@@ -133,8 +133,7 @@ Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees
 }
 
 Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
-                                    const BatchChoice &cut,
-                                    std::optional<plan::SearchFailure> &failure) {
+                             const BatchChoice &cut, std::optional<plan::SearchFailure> &failure) {
   auto candidate = cutCalls(planner, degrees, cut);
   if (!candidate)
     return candidate;

@@ -48,7 +48,6 @@ Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees
                             const BatchChoice &cut);
 /// The plan of these degrees in such calls. `failure`: why there is none, which isn't told yet.
 Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
-                             const BatchChoice &cut,
-                             std::optional<plan::SearchFailure> &failure);
+                             const BatchChoice &cut, std::optional<plan::SearchFailure> &failure);
 
 } // namespace dtc::driver

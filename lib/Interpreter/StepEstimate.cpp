@@ -46,7 +46,8 @@ double estimatedSeconds(ModuleOp global, const StepOptions &options) {
   double seconds = 0;
   for (auto function : global.getOps<func::FuncOp>()) {
     bool isPass = graph::runsPerMicrobatch(function);
-    const int64_t updates = function.getSymName() == graph::kUpdate ? 3 : 1; // with other gradients, too
+    const int64_t updates =
+        function.getSymName() == graph::kUpdate ? 3 : 1; // with other gradients, too
     auto calls = double(isPass ? std::min<int64_t>(options.microbatches, 2) : updates);
     for (Operation &op : function.front().without_terminator())
       seconds += calls * (1 + ranks) * (kSecondsPerOp + kSecondsPerElement * elementsOf(&op));

@@ -1,4 +1,5 @@
 // Round trip, rule, and all ranks against one.
+// RUN: dtc-opt %s --verify-roundtrip -o /dev/null
 // RUN: dtc-opt %s -verify-diagnostics | FileCheck %s
 // RUN: dtc-opt %s -test-sharding-rule -o /dev/null 2>&1 | FileCheck %s --check-prefix=RULE
 // RUN: dtc-opt %s -test-sharding-rule-numerics | FileCheck %s --check-prefix=RANKS

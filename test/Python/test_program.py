@@ -288,7 +288,7 @@ import sys, threading
 import dtc
 made = threading.Event()
 def call():
-    plan = dtc.plan(sys.argv[1], gpus=2)
+    plan = dtc.plan(sys.argv[1], gpus=1)
     made.set()
     threading.Event().wait()
     print(plan)

@@ -139,7 +139,7 @@ void Statement::addParameters() {
           parameterBytes(problem, value, trained, sharding, mesh, model.getCluster().software);
       decider.costs.push_back(
           trained ? model.streamSeconds(double(bytes.updateTraffic() + bytes.gradient)) +
-                        2 * model.launchSeconds()
+                        model.updateLaunchSeconds(1)
                   : model.streamSeconds(0));
     }
     parameterDecider[value] = static_cast<int>(deciders.size());
