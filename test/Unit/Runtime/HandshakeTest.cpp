@@ -23,15 +23,22 @@ public:
   explicit Listener(std::string token) : token(std::move(token)) {}
   uint16_t port() const { return acceptor.local_endpoint().port(); }
 
-  /// The next caller's connection. Where it isn't taken, it is closed without a word.
+  /// The connection of the next caller that waits for an answer: on a busy machine one may give up
+  /// before. Where it isn't taken, it is closed without a word.
   std::optional<tcp::socket> answer(bool takes) {
     std::optional<tcp::socket> result;
     auto meet = [&]() -> asio::awaitable<void> {
-      tcp::socket socket = co_await acceptor.async_accept(asio::use_awaitable);
-      std::optional<Claim> claim = co_await answerCaller(socket, token);
-      if (takes && claim)
-        co_await takeClaim(socket);
-      result = std::move(socket);
+      while (!result) {
+        tcp::socket socket = co_await acceptor.async_accept(asio::use_awaitable);
+        try {
+          std::optional<Claim> claim = co_await answerCaller(socket, token);
+          if (takes && claim)
+            co_await takeClaim(socket);
+          result = std::move(socket);
+        } catch (const std::system_error &) {
+          continue; // that caller has gone
+        }
+      }
     };
     asio::co_spawn(io, meet, asio::detached);
     io.restart();
