@@ -231,3 +231,10 @@ def test_the_fuzzed_library_has_all_flags():
     folder = ROOT / "lib/Driver"
     listed = (folder / "CMakeLists.txt").read_text().split("dtc_add_library(dtcFlags")[1].split(")")[0].split()
     assert [path.name for path in sorted(folder.glob("*Flags.cpp")) if path.name not in listed] == []
+
+
+def test_updates_are_priced_as_the_target_makes_them():
+    """The planner knows no target, so that it says itself how many tensors one kernel updates."""
+    priced = re.search(r"kTensorsOfUpdate = (\d+);", (ROOT / "lib/Plan/Cost/KernelModel.cpp").read_text())
+    made = re.search(r"kMostPieces = (\d+),", (ROOT / "lib/Target/CUDA/CudaTarget.cpp").read_text())
+    assert priced[1] == made[1]

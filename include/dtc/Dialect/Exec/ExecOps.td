@@ -93,7 +93,8 @@ def Exec_KernelOp : Exec_Op<"kernel",
     contiguous. Work is `extent` independent iterations, of which a call does
     [begin, end), at least one; threads share them. `scratchBytes` per thread. With
     `flat`, the kernel is the same for any extent: shapes in the body are
-    those of the launch it was first made for. `replaces[i]`, where given, is
+    those of the launch it was first made for. One of extent 1 is for that
+    alone, as its code reads the first element. `replaces[i]`, where given, is
     the operand that result i is the new value of (a parameter, a state), or -1:
     the one that it should overwrite.
 
