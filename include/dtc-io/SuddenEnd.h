@@ -2,7 +2,7 @@
 // that knows no exceptions. There is one line as for every error, and no unfinished file is left.
 #pragma once
 
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-io/Error.h"
 
 #include <atomic>
 #include <string>
@@ -12,7 +12,7 @@ namespace dtc::io {
 
 /// "PROGRAM: error: WHERE: WHAT" on stderr, unfinished files removed, exit. Safe in a signal
 /// handler.
-[[noreturn]] void endSuddenly(rt::ExitCode code, const char *where, const char *what);
+[[noreturn]] void endSuddenly(ErrorCategory category, const char *where, const char *what);
 
 /// Ends the process so where it would abort for lack of memory. Called once by each program.
 void endSuddenlyWithoutMemory();

@@ -20,7 +20,7 @@ public:
 
   /// Keeps the first lines, as long as `keep` says so; without `keep` none. The others are there
   /// until the first line is added, so that a run which ends before it loses nothing. Refused with
-  /// ExitCode::Usage while another run writes the file.
+  /// ErrorCategory::Usage while another run writes the file.
   static Result<LogFile> create(const std::string &path, const Keep &keep = {});
   LogFile(LogFile &&other) noexcept
       : path(std::move(other.path)), descriptor(std::exchange(other.descriptor, -1)),

@@ -13,12 +13,12 @@ struct NamedFile {
   std::string name, path;
 };
 
-/// ExitCode::Usage where an output is an input or another output, under whatever path (links are
-/// followed). An empty path is none. Devices and pipes may be written twice.
+/// ErrorCategory::Usage where an output is an input or another output, under whatever path (links
+/// are followed). An empty path is none. Devices and pipes may be written twice.
 Status checkOutputConflicts(std::span<const NamedFile> inputs, std::span<const NamedFile> outputs);
 
-/// ExitCode::Failed where there is no folder that an output could be made in: hours of work shall
-/// not end so.
+/// ErrorCategory::Failed where there is no folder that an output could be made in: hours of work
+/// shall not end so.
 Status checkOutputFolders(std::span<const NamedFile> outputs);
 
 } // namespace dtc::rt

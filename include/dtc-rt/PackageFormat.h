@@ -54,18 +54,6 @@ inline constexpr const char *kCodeFolder = "code/";
 inline constexpr const char *kManifestMember = "manifest.json";
 inline constexpr const char *kWeightsMember = "weights.safetensors";
 
-/// Exit codes of dtc and dtc-run (a contract, see README).
-enum class ExitCode : int {
-  Done = 0,
-  Failed = 1,
-  Usage = 2,
-  InputRefused = 3,
-  NoFit = 4,
-  RankLost = 5,
-  NotFinite = 6,
-  Stopped = 75,
-};
-
 /// The entry point of a generated CPU kernel. `args` are the operands' and
 /// then the results' buffers; does iterations [begin, end); `scratch` is this
 /// thread's own.

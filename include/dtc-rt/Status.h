@@ -1,4 +1,4 @@
-// How a call ended: well, or with an exit code and a one-line message.
+// How a call ended: well, or with an error of one line.
 //
 //   Status load(const std::string &path) {
 //     Result<MappedFile> file = MappedFile::open(path);
@@ -9,8 +9,9 @@
 //   }
 #pragma once
 
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-io/Error.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -20,31 +21,39 @@ namespace dtc::rt {
 class [[nodiscard]] Status {
 public:
   static Status ok() { return Status(); }
-  Status(ExitCode code, std::string message) : exitCode(code), text(std::move(message)) {}
+  Status(Error error) : what(std::move(error)) {}
+  Status(ErrorCategory category, std::string message) : what({std::move(message), category}) {}
 
-  bool isOk() const { return exitCode == ExitCode::Done; }
-  ExitCode code() const { return exitCode; }
-  const std::string &message() const { return text; }
+  bool isOk() const { return !what; }
+  /// What went wrong; call only where something did.
+  const Error &error() const { return *what; }
+  /// Empty where all is well, as is the category.
+  const std::string &message() const {
+    static const std::string none;
+    return what ? what->message : none;
+  }
+  std::optional<ErrorCategory> category() const {
+    return what ? std::optional(what->category) : std::nullopt;
+  }
 
   /// The same error, said to have happened in `place`.
   Status in(const std::string &place) && {
     if (!isOk())
-      text = place + ": " + text;
+      what->message = place + ": " + what->message;
     return std::move(*this);
   }
 
 private:
   Status() = default;
-  ExitCode exitCode = ExitCode::Done;
-  std::string text;
+  std::optional<Error> what;
 };
 
 /// An input (artifact, weights, data) was refused.
 inline Status refused(std::string message) {
-  return {ExitCode::InputRefused, std::move(message)};
+  return {ErrorCategory::InputRefused, std::move(message)};
 }
 /// Something failed at run time.
-inline Status failed(std::string message) { return {ExitCode::Failed, std::move(message)}; }
+inline Status failed(std::string message) { return {ErrorCategory::Failed, std::move(message)}; }
 
 template <typename T> class [[nodiscard]] Result {
 public:

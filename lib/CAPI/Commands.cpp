@@ -9,27 +9,26 @@
 #include <sstream>
 
 using namespace dtc;
-using dtc::rt::ExitCode;
 
 DtcError *dtcCommand(const char *const *arguments, size_t numArguments, DtcWarningHandler handler,
                      void *context, DtcText **text) {
   auto command = [&] {
     std::ostringstream out;
-    ExitCode code = driver::run({arguments, arguments + numArguments}, out);
-    if (code == ExitCode::Done)
+    driver::Failure failure = driver::run({arguments, arguments + numArguments}, out);
+    if (!failure)
       *text = capi::textOf(out.str());
-    return code;
+    return failure;
   };
   return capi::reported(command, handler, context);
 }
 
 DtcError *dtcClusterYaml(const char *nameOrFile, DtcText **text) {
-  return capi::reported([&] {
+  return capi::reported([&]() -> driver::Failure {
     auto cluster = plan::loadCluster(nameOrFile);
     if (!cluster)
       return driver::fail(cluster.error());
     *text = capi::textOf(plan::toYaml(*cluster));
-    return ExitCode::Done;
+    return std::nullopt;
   });
 }
 

@@ -13,17 +13,17 @@ void dtcTextDestroy(DtcText *text) { delete text; }
 
 namespace dtc::capi {
 
-static DtcCategory categoryOf(rt::ExitCode code) {
-  switch (code) {
-  case rt::ExitCode::Usage:
+static DtcCategory categoryOf(ErrorCategory category) {
+  switch (category) {
+  case ErrorCategory::Usage:
     return DTC_USAGE;
-  case rt::ExitCode::InputRefused:
+  case ErrorCategory::InputRefused:
     return DTC_INPUT_REFUSED;
-  case rt::ExitCode::NoFit:
+  case ErrorCategory::NoFit:
     return DTC_NO_FIT;
-  case rt::ExitCode::RankLost:
+  case ErrorCategory::RankLost:
     return DTC_RANK_LOST;
-  case rt::ExitCode::NotFinite:
+  case ErrorCategory::NotFinite:
     return DTC_NOT_FINITE;
   default:
     return DTC_FAILED;
@@ -40,15 +40,16 @@ void Report::add(driver::Severity severity, const std::string &line) {
     handler(line.c_str(), context);
 }
 
-DtcError *Report::errorOf(rt::ExitCode code) {
-  if (code == rt::ExitCode::Done)
+DtcError *Report::errorOf(driver::Failure failure) {
+  if (!failure)
     return nullptr;
-  return new DtcError{categoryOf(code), errors,
-                      isUnsupported && code == rt::ExitCode::InputRefused};
+  return new DtcError{categoryOf(*failure), errors,
+                      isUnsupported && *failure == ErrorCategory::InputRefused};
 }
 
 DtcError *errorOf(const rt::Status &status) {
-  return status.isOk() ? nullptr : new DtcError{categoryOf(status.code()), status.message()};
+  return status.isOk() ? nullptr
+                       : new DtcError{categoryOf(status.error().category), status.message()};
 }
 
 } // namespace dtc::capi

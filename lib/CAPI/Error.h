@@ -27,8 +27,8 @@ public:
       : handler(handler), context(context),
         scope([this](driver::Severity severity, const std::string &line) { add(severity, line); }) {
   }
-  /// Null where the code is Done.
-  DtcError *errorOf(rt::ExitCode code);
+  /// Null where nothing failed.
+  DtcError *errorOf(driver::Failure failure);
 
 private:
   void add(driver::Severity severity, const std::string &line);
@@ -54,7 +54,7 @@ template <typename Call> DtcError *guarded(Call &&call) {
   }
 }
 
-/// Runs a call of the driver, which gives an exit code.
+/// Runs a call of the driver, which gives a Failure.
 template <typename Call>
 DtcError *reported(Call &&call, DtcWarningHandler handler = nullptr, void *context = nullptr) {
   return guarded([&] {
@@ -64,10 +64,11 @@ DtcError *reported(Call &&call, DtcWarningHandler handler = nullptr, void *conte
 }
 
 /// Stores a text that the driver gives, or says why there is none.
-inline rt::ExitCode store(driver::Outcome<std::string> outcome, DtcText **text) {
-  if (outcome)
-    *text = textOf(std::move(*outcome));
-  return outcome.code();
+inline driver::Failure store(driver::Outcome<std::string> outcome, DtcText **text) {
+  if (!outcome)
+    return outcome.category();
+  *text = textOf(std::move(*outcome));
+  return std::nullopt;
 }
 
 } // namespace dtc::capi

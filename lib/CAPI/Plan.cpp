@@ -7,7 +7,6 @@
 
 using namespace dtc;
 using dtc::capi::reported;
-using dtc::rt::ExitCode;
 
 struct DtcPlan {
   std::unique_ptr<driver::PlannedModel> model;
@@ -15,17 +14,17 @@ struct DtcPlan {
 
 DtcError *dtcPlanCreate(const char *const *flags, size_t numFlags, DtcWarningHandler handler,
                         void *context, DtcPlan **plan) {
-  auto create = [&] {
+  auto create = [&]() -> driver::Failure {
     auto options = driver::readPlanFlags({flags, flags + numFlags});
     if (!options)
-      return options.code();
+      return options.category();
     auto model = driver::PlannedModel::create(std::move(*options));
     if (!model)
-      return model.code();
+      return model.category();
     for (const std::string &warning : (*model)->warnings())
       driver::printWarning(warning);
     *plan = new DtcPlan{std::move(*model)};
-    return ExitCode::Done;
+    return std::nullopt;
   };
   return reported(create, handler, context);
 }
@@ -53,13 +52,13 @@ DtcError *dtcPlanTrace(const DtcPlan *plan, DtcText **text) {
 }
 
 DtcError *dtcPlanExplain(DtcPlan *plan, const char *subject, DtcText **text, DtcText **json) {
-  return reported([&] {
+  return reported([&]() -> driver::Failure {
     auto explanation = plan->model->explain(subject ? subject : "");
     if (!explanation)
-      return explanation.code();
+      return explanation.category();
     *text = capi::textOf(std::move(explanation->text));
     *json = capi::textOf(std::move(explanation->json));
-    return ExitCode::Done;
+    return std::nullopt;
   });
 }
 

@@ -22,8 +22,6 @@ extern "C" void omp_set_num_threads(int);
 
 namespace dtc::driver {
 
-using rt::ExitCode;
-
 /// What one thread does alone is timed by the time that it has a core for. What several do together
 /// is timed by the clock on the wall.
 enum class Timed { Core, Wall };
@@ -252,15 +250,13 @@ plan::Cluster measureMachine() {
   return calibration.result();
 }
 
-static ExitCode calibrateGpus(const CalibrateOptions &options, const Answer &answer) {
+static Failure calibrateGpus(const CalibrateOptions &options, const Answer &answer) {
   rt::Result<plan::Cluster> measured = measureGpus();
-  if (!measured) {
-    printError(measured.status().message());
-    return measured.status().code();
-  }
+  if (!measured)
+    return fail(measured.status().error());
   const plan::DeviceSpec &device = measured->device;
-  if (ExitCode code = writeText(options.output, plan::toYaml(*measured)); code != ExitCode::Done)
-    return code;
+  if (Failure failure = writeText(options.output, plan::toYaml(*measured)))
+    return failure;
   answer.out << device.name << ": ";
   for (auto [type, name] :
        {std::pair(plan::DType::F32, "f32"), {plan::DType::BF16, "bf16"}, {plan::DType::F16, "f16"}})
@@ -269,26 +265,24 @@ static ExitCode calibrateGpus(const CalibrateOptions &options, const Answer &ans
              << device.launchSeconds * 1e6 << " us, attention " << device.attention.forward / 1e12
              << " and backward " << device.attention.backward / 1e12 << " TFLOP/s; written to "
              << options.output << "\n";
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
-ExitCode calibrate(const CalibrateOptions &options, const Answer &answer) {
-  if (auto file = rt::OutputFile::create(options.output, 0); !file) { // before it takes its time
-    printError(file.status().message());
-    return file.status().code();
-  }
+Failure calibrate(const CalibrateOptions &options, const Answer &answer) {
+  if (auto file = rt::OutputFile::create(options.output, 0); !file) // before it takes its time
+    return fail(file.status().error());
   if (options.target == "cuda")
     return calibrateGpus(options, answer);
   const plan::Cluster cluster = measureMachine();
-  if (ExitCode code = writeText(options.output, plan::toYaml(cluster)); code != ExitCode::Done)
-    return code;
+  if (Failure failure = writeText(options.output, plan::toYaml(cluster)))
+    return failure;
   answer.out << "per core: ";
   for (auto [type, name] : {std::pair(plan::DType::F32, "f32"), {plan::DType::BF16, "bf16"}})
     if (auto rate = cluster.device.achieved.find(type); rate != cluster.device.achieved.end())
       answer.out << name << " " << rate->second / 1e9 << " GFLOP/s, ";
   answer.out << "memory " << cluster.device.bandwidth / 1e9 << " GB/s; written to "
              << options.output << "\n";
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 } // namespace dtc::driver

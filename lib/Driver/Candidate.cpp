@@ -25,7 +25,7 @@ Outcome<plan::Problem> extractProblem(const Environment &env, const Options &opt
   auto bytesOf = [&](Operation *op) { return workspace->bytesOf(op); };
   auto extracted = planbridge::extract(trained.module(), {staysWhole, bytesOf, isPart});
   if (failed(extracted))
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   plan::Problem problem = std::move(*extracted);
   problem.model = options.modelName.empty() ? options.model : options.modelName;
   problem.numMicrobatches = trained.batch.numMicrobatches;
@@ -53,7 +53,7 @@ static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Op
 Outcome<Candidate> prepare(const Planner &planner, Trained step) {
   auto problem = extractProblem(planner.env, planner.request.options, step);
   if (!problem)
-    return problem.code();
+    return problem.category();
   auto workspace = makeWorkspace(planner.env, planner.request.options, step.module());
   return Candidate{std::move(step), std::move(*problem), std::move(workspace)};
 }
@@ -93,7 +93,7 @@ plan::SearchOptions firstOptions(const Planner &planner, const Candidate &candid
   return asked;
 }
 
-ExitCode fail(const plan::SearchFailure &failure) {
+ErrorCategory fail(const plan::SearchFailure &failure) {
   return fail(plan::Error{report::failureText(failure), failure.category});
 }
 
@@ -112,7 +112,7 @@ static plan::SearchOutcome searchCalls(const Planner &planner, const Candidate &
   plan::SearchOptions asked = searchOptions(planner, candidate, plan::pinned(degrees, given));
   asked.adviseOtherwise = false;
   auto found = plan::search(candidate.problem, planner.request.cluster, asked);
-  if (found ? found->predicted.fits() : found.error().category != plan::ErrorCategory::NoPlan)
+  if (found ? found->predicted.fits() : found.error().category != ErrorCategory::NoFit)
     return found;
   asked.spec = plan::withCalls(degrees, given);
   asked.findClosest = false;
@@ -124,11 +124,11 @@ Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees
                             const BatchChoice &cut) {
   auto model = planner.file.import(cut.perCall());
   if (failed(model))
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut},
                             slotsFor(planner.request.options, degrees));
   if (!step)
-    return step.code();
+    return step.category();
   return prepare(planner, std::move(*step));
 }
 
@@ -140,7 +140,7 @@ Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degree
   auto found = searchCalls(planner, *candidate, degrees);
   if (!found) {
     failure = found.error();
-    return ExitCode::NoFit;
+    return ErrorCategory::NoFit;
   }
   candidate->search = std::move(*found);
   return candidate;

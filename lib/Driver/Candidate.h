@@ -37,7 +37,7 @@ plan::SearchOptions searchOptions(const Planner &planner, const Candidate &candi
 /// Of the step as it was imported. Where the batch is open, every rank brings its own samples.
 plan::SearchOptions firstOptions(const Planner &planner, const Candidate &candidate);
 
-ExitCode fail(const plan::SearchFailure &failure);
+ErrorCategory fail(const plan::SearchFailure &failure);
 
 /// The best shardings for given degrees.
 plan::SearchOutcome searchPinned(const Planner &planner, const Candidate &candidate,

@@ -1,6 +1,5 @@
 #include "CommandLine.h"
 
-#include "ExitCodes.h"
 #include "OutputFiles.h"
 #include "TargetNames.h"
 
@@ -21,7 +20,7 @@ namespace dtc::driver {
 using plan::Error;
 using plan::Result;
 
-Error usage(std::string message) { return Error{std::move(message), plan::ErrorCategory::Usage}; }
+Error usage(std::string message) { return Error{std::move(message), ErrorCategory::Usage}; }
 
 std::optional<double> toDouble(const std::string &text) {
   double value = 0;
@@ -347,7 +346,7 @@ static std::optional<Error> checkAsked(const CLI::App &command, const RawOptions
   rt::Status status =
       checkOutputs(options, {{"--config", raw.config}, {"--class-weights", raw.classWeights}});
   if (!status.isOk())
-    return errorOf(status);
+    return status.error();
   return std::nullopt;
 }
 

@@ -13,23 +13,22 @@
 
 namespace dtc::driver {
 
-static ExitCode writeResult(const std::string &path, const plan::Result<std::string> &text) {
-  return text ? writeText(path, *text) : fail(text.error());
+static Failure writeResult(const std::string &path, const plan::Result<std::string> &text) {
+  return text ? writeText(path, *text) : Failure(fail(text.error()));
 }
 
 /// `--save-plan`, `--trace` and `--report`.
-static ExitCode savePlan(const Request &request, const Planned &planned) {
+static Failure savePlan(const Request &request, const Planned &planned) {
   const Options &options = request.options;
   if (!options.savePlan.empty())
-    if (ExitCode code = writeText(options.savePlan, yamlOf(planned)); code != ExitCode::Done)
-      return code;
+    if (Failure failure = writeText(options.savePlan, yamlOf(planned)))
+      return failure;
   report::PlanFacts facts = factsOf(request, planned);
   if (!options.trace.empty())
-    if (ExitCode code = writeResult(options.trace, report::planTrace(facts));
-        code != ExitCode::Done)
-      return code;
+    if (Failure failure = writeResult(options.trace, report::planTrace(facts)))
+      return failure;
   if (options.report.empty())
-    return ExitCode::Done;
+    return std::nullopt;
   return writeResult(options.report, pageOf(request, planned));
 }
 
@@ -43,24 +42,24 @@ static void warnOfPlan(const Request &request, const Planned &planned) {
 //===----------------------------------------------------------------------===//
 
 /// `--emit`: the IR after a phase, to -o or stdout.
-static ExitCode emit(const Options &options, mlir::ModuleOp module, std::ostream &out) {
+static Failure emit(const Options &options, mlir::ModuleOp module, std::ostream &out) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   module.print(stream);
   if (!options.output.empty())
     return writeText(options.output, text);
   out << text;
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 /// The end of a compilation after a phase that gave no value, or after that of `--emit`.
 template <typename Value>
-static ExitCode endAfter(const Request &request, Outcome<Value> &value, const Answer &answer) {
+static Failure endAfter(const Request &request, Outcome<Value> &value, const Answer &answer) {
   if (!value)
-    return value.code();
+    return value.category();
   if constexpr (std::derived_from<Value, Planned>)
-    if (ExitCode code = savePlan(request, *value); code != ExitCode::Done)
-      return code;
+    if (Failure failure = savePlan(request, *value))
+      return failure;
   if constexpr (std::derived_from<Value, Partitioned>)
     if (!value->verified.empty()) // beside IR on stdout it would be in the way
       std::cerr << value->verified << "\n";
@@ -68,15 +67,15 @@ static ExitCode endAfter(const Request &request, Outcome<Value> &value, const An
 }
 
 /// What is told of a plan whose artifact has been written.
-static ExitCode tellCompiled(const Request &request, const Partitioned &compiled,
-                             std::ostream &out) {
-  if (ExitCode code = savePlan(request, compiled); code != ExitCode::Done)
-    return code;
+static Failure tellCompiled(const Request &request, const Partitioned &compiled,
+                            std::ostream &out) {
+  if (Failure failure = savePlan(request, compiled))
+    return failure;
   if (!compiled.verified.empty())
     out << compiled.verified << "\n";
   warnOfPlan(request, compiled);
   out << report::planText(factsOf(request, compiled));
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 /// The process is about to end: taking apart the IR of a deep model, or its weights, first would
@@ -87,13 +86,13 @@ template <typename Value> static void keepUntilTheEnd(Value value) {
 }
 
 /// The way of a model, phase by phase, up to that of `--emit`.
-static ExitCode compile(Environment &env, const Options &options, const Answer &answer) {
+static Failure compile(Environment &env, const Options &options, const Answer &answer) {
   auto request = readRequest(options);
   if (!request)
-    return request.code();
+    return request.category();
   auto file = openModel(env, options);
   if (!file)
-    return file.code();
+    return file.category();
   auto imported = importModel(*request, **file);
   if (!imported || options.until == Phase::Import)
     return endAfter(*request, imported, answer);
@@ -106,7 +105,7 @@ static ExitCode compile(Environment &env, const Options &options, const Answer &
   request->cluster.software.flashAttention.reset(); // the program is dtc's own
   auto weights = prepareToCompile(env, options, *trained);
   if (!weights)
-    return weights.code();
+    return weights.category();
   auto planned = makePlan(env, *request, **file, std::move(*trained));
   if (!planned || options.until == Phase::Plan)
     return endAfter(*request, planned, answer);
@@ -123,22 +122,22 @@ static ExitCode compile(Environment &env, const Options &options, const Answer &
     auto lowered = lower(std::move(*scheduled));
     return endAfter(*request, lowered, answer);
   }
-  if (ExitCode code = package(env, options, *scheduled, *weights); code != ExitCode::Done)
-    return code;
-  ExitCode code = tellCompiled(*request, *scheduled, answer.out);
+  if (Failure failure = package(env, options, *scheduled, *weights))
+    return failure;
+  Failure failure = tellCompiled(*request, *scheduled, answer.out);
   if (answer.processEnds) {
     keepUntilTheEnd(std::move(*scheduled));
     keepUntilTheEnd(std::move(*weights));
   }
-  return code;
+  return failure;
 }
 
-ExitCode compile(const Options &options, const Answer &answer) {
+Failure compile(const Options &options, const Answer &answer) {
   auto env = std::make_unique<Environment>(options);
-  ExitCode code = compile(*env, options, answer);
+  Failure failure = compile(*env, options, answer);
   if (answer.processEnds)
     keepUntilTheEnd(std::move(env));
-  return code;
+  return failure;
 }
 
 //===----------------------------------------------------------------------===//
@@ -146,7 +145,7 @@ ExitCode compile(const Options &options, const Answer &answer) {
 //===----------------------------------------------------------------------===//
 
 /// `--compare`: two plans of one model, planned one after the other.
-static ExitCode comparePlans(Environment &env, Options options, std::ostream &out) {
+static Failure comparePlans(Environment &env, Options options, std::ostream &out) {
   std::vector<Request> requests;
   std::vector<Planned> plans;
   std::unique_ptr<import::ModelFile> file;
@@ -154,16 +153,16 @@ static ExitCode comparePlans(Environment &env, Options options, std::ostream &ou
     options.plan = spec;
     auto request = readRequest(options);
     if (!request)
-      return request.code();
+      return request.category();
     if (!file) {
       auto opened = openModel(env, options);
       if (!opened)
-        return opened.code();
+        return opened.category();
       file = std::move(*opened);
     }
     auto planned = planModel(env, *request, *file);
     if (!planned)
-      return planned.code();
+      return planned.category();
     requests.push_back(std::move(*request));
     plans.push_back(std::move(*planned));
   }
@@ -173,19 +172,19 @@ static ExitCode comparePlans(Environment &env, Options options, std::ostream &ou
     out << report::comparisonJson(a, b).dump(2) << "\n";
   else
     out << report::comparisonText(a, b);
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 /// `--save-settings`.
-static ExitCode saveSettings(const Request &request, const Planned &planned) {
+static Failure saveSettings(const Request &request, const Planned &planned) {
   if (request.options.saveSettings.empty())
-    return ExitCode::Done;
+    return std::nullopt;
   const report::ToolPlan tool = toolPlanOf(request, planned);
   return writeText(request.options.saveSettings,
                    settingsText(tool.preset, tool.facts, tool.settings, /*isFile=*/true));
 }
 
-ExitCode planOnly(Options options, const Answer &answer) {
+Failure planOnly(Options options, const Answer &answer) {
   options.onlyPlan = true;
   Environment env(options);
   if (!options.planFrom.empty())
@@ -194,26 +193,26 @@ ExitCode planOnly(Options options, const Answer &answer) {
     return comparePlans(env, std::move(options), answer.out);
   auto request = readRequest(options);
   if (!request)
-    return request.code();
+    return request.category();
   auto file = openModel(env, options);
   if (!file)
-    return file.code();
+    return file.category();
   auto planned = planModel(env, *request, **file);
   if (!planned)
-    return planned.code();
+    return planned.category();
   Outcome<Subjects> subjects = Subjects();
   if (!options.explainName.empty())
     subjects = explainName(*request, *planned, options.explainName);
   if (!subjects)
-    return subjects.code();
-  if (ExitCode code = savePlan(*request, *planned); code != ExitCode::Done)
-    return code;
-  if (ExitCode code = saveSettings(*request, *planned); code != ExitCode::Done)
-    return code;
+    return subjects.category();
+  if (Failure failure = savePlan(*request, *planned))
+    return failure;
+  if (Failure failure = saveSettings(*request, *planned))
+    return failure;
   warnOfPlan(*request, *planned);
   auto tell = options.json ? planJson : planText;
   answer.out << tell(*request, *planned, *subjects);
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 } // namespace dtc::driver

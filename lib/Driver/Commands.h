@@ -1,8 +1,8 @@
 // The commands of dtc, each on checked options.
 #pragma once
 
-#include "dtc-rt/PackageFormat.h"
 #include "dtc/Driver/Options.h"
+#include "dtc/Driver/Outcome.h"
 #include "dtc/Plan/Plan/Quantize.h"
 
 #include <iosfwd>
@@ -16,10 +16,10 @@ struct Answer {
 };
 
 /// Compiles a model into an artifact and prints the plan it chose.
-rt::ExitCode compile(const Options &options, const Answer &answer);
+Failure compile(const Options &options, const Answer &answer);
 
 /// Plans and prints; needs neither weights nor a toolchain.
-rt::ExitCode planOnly(Options options, const Answer &answer);
+Failure planOnly(Options options, const Answer &answer);
 
 struct EstimateOptions {
   Options base; ///< model, cluster (empty: every built-in device), loss, shapes
@@ -33,20 +33,20 @@ struct EstimateOptions {
   bool json = false;
 };
 /// Prints how many devices of each type a model needs.
-rt::ExitCode estimate(const EstimateOptions &options, const Answer &answer);
+Failure estimate(const EstimateOptions &options, const Answer &answer);
 
 struct InspectOptions {
   std::string artifact;
   bool json = false;
   std::string compare; ///< the profile of a run; empty: none
 };
-rt::ExitCode inspect(const InspectOptions &options, const Answer &answer);
+Failure inspect(const InspectOptions &options, const Answer &answer);
 
 struct CalibrateOptions {
   std::string output;
   std::string target = "cpu";
 };
 /// Measures this machine, or its GPUs, and writes it as a cluster file.
-rt::ExitCode calibrate(const CalibrateOptions &options, const Answer &answer);
+Failure calibrate(const CalibrateOptions &options, const Answer &answer);
 
 } // namespace dtc::driver

@@ -5,7 +5,7 @@
 namespace dtc::driver {
 
 plan::Error atConfigured(const Options &options, plan::Error error) {
-  if (error.category != plan::ErrorCategory::Usage)
+  if (error.category != ErrorCategory::Usage)
     return error;
   static const RE2 kFlag("(--[a-z][a-z0-9-]*)");
   re2::StringPiece rest = error.message;

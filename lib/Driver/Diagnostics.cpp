@@ -1,6 +1,5 @@
 #include "dtc/Driver/Diagnostics.h"
 
-#include "ExitCodes.h"
 #include "dtc-io/PrintableLine.h"
 #include "dtc/Driver/Outcome.h"
 #include "dtc/Import/Unsupported.h"
@@ -54,9 +53,9 @@ static void say(Severity severity, llvm::StringRef message) {
 
 void printError(const std::string &message) { say(Severity::Error, message); }
 
-ExitCode fail(const plan::Error &error) {
+ErrorCategory fail(const plan::Error &error) {
   printError(error.message);
-  return exitCodeOf(error.category);
+  return error.category;
 }
 
 void printWarning(const std::string &message) { say(Severity::Warning, message); }

@@ -4,6 +4,7 @@
 #include "Commands.h"
 #include "Configured.h"
 
+#include "dtc-io/ExitCodes.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CommandLine.h"
 #include "dtc-rt/PackageFormat.h"
@@ -17,8 +18,6 @@
 #include <sstream>
 
 namespace dtc::driver {
-
-using rt::ExitCode;
 
 /// What is wrong with the name of the command, or that there is none.
 static std::string commandError(const CLI::App &app) {
@@ -38,8 +37,8 @@ static std::string commandError(const CLI::App &app) {
 }
 
 /// CLI11's message as one line; an unknown flag names the nearest known one.
-static ExitCode usageError(const CLI::App &app, const Options &options,
-                           const CLI::ParseError &error) {
+static ErrorCategory usageError(const CLI::App &app, const Options &options,
+                                const CLI::ParseError &error) {
   std::string message = error.what();
   std::replace(message.begin(), message.end(), '\n', ' ');
   if (app.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError *>(&error))
@@ -61,12 +60,12 @@ static ExitCode usageError(const CLI::App &app, const Options &options,
       break;
     }
   }
-  return fail(atConfigured(options, {message, plan::ErrorCategory::Usage}));
+  return fail(atConfigured(options, {message, ErrorCategory::Usage}));
 }
 
 /// LLVM's own memory comes from malloc, whose failure it reports here.
 static void outOfMemory(void *, const char *, bool) {
-  io::endSuddenly(ExitCode::Failed, "", "out of memory");
+  io::endSuddenly(ErrorCategory::Failed, "", "out of memory");
 }
 
 namespace {
@@ -163,7 +162,7 @@ static Outcome<std::unique_ptr<CommandLine>> parse(const std::vector<std::string
     return line;
   } catch (const CLI::Success &help) {
     line->app.exit(help, out, std::cerr);
-    return ExitCode::Done;
+    return std::unique_ptr<CommandLine>();
   } catch (const CLI::ParseError &error) {
     return usageError(line->app, line->raw.options, error);
   }
@@ -189,14 +188,14 @@ static Outcome<std::optional<HuggingFaceModel>> writeHuggingFace(const HuggingFa
       compiling && options.until == Phase::End && options.weights.empty() && !options.init;
   auto model = HuggingFaceModel::write(flags, withWeights);
   if (!model)
-    return model.code();
+    return model.category();
   options.model = model->path();
   if (options.modelName.empty())
     options.modelName = flags.path;
   return std::optional(std::move(*model));
 }
 
-static ExitCode dispatch(CommandLine &line, const Answer &answer) {
+static Failure dispatch(CommandLine &line, const Answer &answer) {
   if (line.inspectCommand->parsed())
     return inspect(line.inspect, answer);
   if (line.calibrateCommand->parsed())
@@ -208,37 +207,40 @@ static ExitCode dispatch(CommandLine &line, const Answer &answer) {
     if (!options)
       return fail(options.error());
     auto written = writeHuggingFace(line.estimate.common.huggingFace, options->base, false);
-    return written ? estimate(*options, answer) : written.code();
+    return written ? estimate(*options, answer) : written.category();
   }
   auto options = resolveOptions(line);
   if (!options)
-    return options.code();
+    return options.category();
   const bool compiling = line.compile->parsed();
   auto written = writeHuggingFace(line.raw.huggingFace, *options, compiling);
   if (!written)
-    return written.code();
+    return written.category();
   return compiling ? compile(*options, answer) : planOnly(*options, answer);
 }
 
-static ExitCode run(const std::vector<std::string> &arguments, const Answer &answer) {
+static Failure run(const std::vector<std::string> &arguments, const Answer &answer) {
   try {
     auto line = parse(arguments, answer.out);
-    return line ? dispatch(**line, answer) : line.code();
+    if (!line)
+      return line.category();
+    return *line ? dispatch(**line, answer) : std::nullopt; // --help, --version
   } catch (const std::bad_alloc &) {
-    return fail({"out of memory", plan::ErrorCategory::Failed});
+    return fail({"out of memory", ErrorCategory::Failed});
   } catch (const std::exception &error) {
-    return fail({error.what(), plan::ErrorCategory::Failed});
+    return fail({error.what(), ErrorCategory::Failed});
   }
 }
 
-ExitCode run(const std::vector<std::string> &arguments, std::ostream &out) {
+Failure run(const std::vector<std::string> &arguments, std::ostream &out) {
   return run(arguments, {out, /*processEnds=*/false});
 }
 
 int run(int argc, char **argv) {
   io::endSuddenlyWithoutMemory();
   llvm::install_bad_alloc_error_handler(outOfMemory);
-  return int(run(rt::normalizeArguments(argc, argv), {std::cout, /*processEnds=*/true}));
+  Failure failure = run(rt::normalizeArguments(argc, argv), {std::cout, /*processEnds=*/true});
+  return failure ? io::exitCodeOf(*failure) : 0;
 }
 
 Outcome<Options> readPlanFlags(const std::vector<std::string> &flags) {
@@ -247,10 +249,12 @@ Outcome<Options> readPlanFlags(const std::vector<std::string> &flags) {
   std::ostringstream help; // nobody asked for it
   auto line = parse(arguments, help);
   if (!line)
-    return line.code();
+    return line.category();
+  if (!*line)
+    return fail({"--help is for the command line", ErrorCategory::Usage});
   if (!(*line)->raw.huggingFace.path.empty())
     return fail({"--hf is for the command line; dtc.from_hf makes a model of a folder",
-                 plan::ErrorCategory::Usage});
+                 ErrorCategory::Usage});
   return resolveOptions(**line);
 }
 

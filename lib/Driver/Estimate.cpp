@@ -210,10 +210,10 @@ static JobNeed needOf(const Job &job, const plan::Problem &problem,
 static Outcome<Imported> importOnce(Environment &env, const Options &options, int64_t samples) {
   auto file = openModel(env, options);
   if (!file)
-    return file.code();
+    return file.category();
   auto model = (*file)->import(samples);
   if (failed(model))
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   return Imported{std::move(*model), {samples, 1}};
 }
 
@@ -229,7 +229,7 @@ static Outcome<plan::Problem> problemOf(const Environment &env, const Job &job,
                 imported.batch};
   auto trained = buildTraining(run, std::move(copy), {});
   if (!trained)
-    return trained.code();
+    return trained.category();
   auto problem = extractProblem(env, run, *trained);
   if (problem && options.narrowGradients && problem->optimizer.masterBytes > 0)
     problem->optimizer.gradientBytes = 2;
@@ -238,23 +238,23 @@ static Outcome<plan::Problem> problemOf(const Environment &env, const Job &job,
     return fail(
         {problem->model +
              ": has no weight to quantize, none that products alone read but for the last one's",
-         plan::ErrorCategory::InputRefused});
+         ErrorCategory::InputRefused});
   return problem;
 }
 
-ExitCode estimate(const EstimateOptions &options, const Answer &answer) {
+Failure estimate(const EstimateOptions &options, const Answer &answer) {
   auto clusters = clustersOf(options);
   if (!clusters)
     return fail(clusters.error());
   Environment env(options.base);
   auto imported = importOnce(env, options.base, kCalls * options.microBatch);
   if (!imported)
-    return imported.code();
+    return imported.category();
   report::Estimate result;
   for (const Job &job : jobsOf(options)) {
     auto problem = problemOf(env, job, options, *imported);
     if (!problem)
-      return problem.code();
+      return problem.category();
     if (result.jobs.empty())
       result = {problem->model,     problem->parameterElements(),
                 problem->fileNodes, problem->tokensPerSample,
@@ -265,7 +265,7 @@ ExitCode estimate(const EstimateOptions &options, const Answer &answer) {
     answer.out << report::estimateJson(result).dump(2) << "\n";
   else
     answer.out << report::estimateText(result);
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 } // namespace dtc::driver

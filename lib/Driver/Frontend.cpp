@@ -1,5 +1,4 @@
 // The phases from a file to a training step: import, train.
-#include "ExitCodes.h"
 #include "OutputFiles.h"
 #include "Phases.h"
 #include "TargetNames.h"
@@ -59,7 +58,7 @@ Outcome<std::unique_ptr<import::ModelFile>> openModel(Environment &env, const Op
                   ? import::openExportedProgram(env.context, asked)
                   : import::openONNX(env.context, asked);
   if (failed(file))
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   return std::move(*file);
 }
 
@@ -86,7 +85,7 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
   if (!request.globalBatch) {
     asInFile = file.import(std::nullopt);
     if (failed(asInFile))
-      return ExitCode::InputRefused;
+      return ErrorCategory::InputRefused;
   }
   auto batch = firstBatch(request, asInFile->fileBatch);
   if (!batch)
@@ -94,7 +93,7 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
   auto accept = [&](import::ImportedModel model) -> Outcome<Imported> {
     rt::Status status = checkOutputs(request.options, model.weights);
     if (!status.isOk())
-      return fail(errorOf(status));
+      return fail(status.error());
     return Imported{std::move(model), *batch};
   };
   if (!request.globalBatch && batch->perCall() == std::max<int64_t>(asInFile->fileBatch, 1))
@@ -102,7 +101,7 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
   // Without weights nothing can be trained, but everything can be planned.
   auto model = file.import(batch->perCall());
   if (failed(model))
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   return accept(std::move(*model));
 }
 
@@ -140,7 +139,7 @@ pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Spec &spec
 Outcome<Trained> importForTraining(const Request &request, const import::ModelFile &file) {
   auto imported = importModel(request, file);
   if (!imported)
-    return imported.code();
+    return imported.category();
   return buildTraining(request.options, std::move(*imported),
                        slotsFor(request.options, request.spec));
 }
@@ -151,13 +150,13 @@ static std::optional<plan::Error> checkCapacity(const Options &options, ModuleOp
   if (slots.capacity == 0 && !slots.drops)
     return std::nullopt;
   if (slots.capacity == 0)
-    return plan::Error{"plan: overflow=drop needs a capacity", plan::ErrorCategory::Usage};
+    return plan::Error{"plan: overflow=drop needs a capacity", ErrorCategory::Usage};
   bool isMixture =
       module.walk([](graph::DispatchOp) { return WalkResult::interrupt(); }).wasInterrupted();
   if (isMixture)
     return std::nullopt;
   return plan::Error{options.model + ": no experts that tokens look up, which capacity= is about",
-                     plan::ErrorCategory::Usage};
+                     ErrorCategory::Usage};
 }
 
 Outcome<Trained> buildTraining(const Options &options, Imported imported,
@@ -165,13 +164,13 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
   if (auto wrong = checkCapacity(options, imported.module(), slots))
     return fail(*wrong);
   if (failed(pipelines::run(imported.module(), slots)))
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   training::TrainOptions asked = options.train;
   asked.numMicrobatches = imported.batch.numMicrobatches;
   if (failed(pipelines::run(imported.module(), asked)))
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   if (failed(mlir::verify(imported.module())))
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   int64_t vocabulary = vocabularyOf(imported.module());
   return Trained{std::move(imported), vocabulary};
 }
@@ -246,10 +245,10 @@ Outcome<Weights> prepareToCompile(const Environment &env, const Options &options
   if (options.until <= Phase::Plan)
     return Weights();
   if (failed(env.target->checkElementTypes(trained.module())))
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   if (options.train.loss == training::LossKind::None &&
       failed(checkSamples(trained.module(), trained.model.batchDims, trained.batch.perCall())))
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   return options.until == Phase::End ? resolveWeights(options, trained) : Weights();
 }
 

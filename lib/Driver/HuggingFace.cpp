@@ -1,6 +1,7 @@
 #include "HuggingFace.h"
 
 #include "HuggingFaceScript.h"
+#include "dtc-io/ExitCodes.h"
 #include "dtc-io/InputFile.h"
 #include "dtc/Driver/Diagnostics.h"
 #include "dtc/Driver/Driver.h"
@@ -15,7 +16,6 @@
 namespace dtc::driver {
 
 using plan::Error;
-using plan::ErrorCategory;
 
 namespace {
 struct BesideFlag {
@@ -130,14 +130,10 @@ Outcome<HuggingFaceModel> HuggingFaceModel::write(const HuggingFaceFlags &flags,
   std::string message = why.empty() ? lastWords(*said) : why;
   if (message.empty())
     message = *python + " ended with code " + std::to_string(code);
-  switch (code) {
-  case int(rt::ExitCode::Usage):
-    return fail({message, ErrorCategory::Usage});
-  case int(rt::ExitCode::InputRefused):
-    return fail(Error{message});
-  default:
-    return fail({"--hf " + flags.path + ": " + message, ErrorCategory::Failed});
-  }
+  ErrorCategory category = io::categoryOf(code);
+  if (category == ErrorCategory::Usage || category == ErrorCategory::InputRefused)
+    return fail({message, category});
+  return fail({"--hf " + flags.path + ": " + message, ErrorCategory::Failed});
 }
 
 } // namespace dtc::driver

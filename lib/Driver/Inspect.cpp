@@ -16,12 +16,8 @@
 namespace dtc::driver {
 
 using nlohmann::ordered_json;
-using rt::ExitCode;
 
-static ExitCode fail(const rt::Status &status) {
-  printError(status.message());
-  return status.code();
-}
+static ErrorCategory fail(const rt::Status &status) { return fail(status.error()); }
 
 using Programs = std::vector<rt::ProgramView>;
 
@@ -141,8 +137,8 @@ static ordered_json predictionOf(const rt::Package &package) {
   return predicted;
 }
 
-static ExitCode compareRun(const rt::Package &package, const InspectOptions &options,
-                           const Answer &answer) {
+static Failure compareRun(const rt::Package &package, const InspectOptions &options,
+                          const Answer &answer) {
   auto measured = summarizeProfile(options.compare);
   if (!measured)
     return fail(measured.status());
@@ -151,10 +147,10 @@ static ExitCode compareRun(const rt::Package &package, const InspectOptions &opt
     answer.out << ordered_json{{"predicted", predicted}, {"measured", *measured}}.dump(2) << "\n";
   else
     answer.out << comparisonText(predicted, *measured);
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
-ExitCode inspect(const InspectOptions &options, const Answer &answer) {
+Failure inspect(const InspectOptions &options, const Answer &answer) {
   auto package = rt::Package::open(options.artifact);
   if (!package)
     return fail(package.status());
@@ -165,7 +161,7 @@ ExitCode inspect(const InspectOptions &options, const Answer &answer) {
     if (!facts)
       return fail(facts.status());
     answer.out << (options.json ? facts->dump(2) + "\n" : report::artifactText(*facts));
-    return ExitCode::Done;
+    return std::nullopt;
   } catch (const nlohmann::json::exception &error) {
     return fail(package->wrong(std::string("manifest.json: ") + error.what()));
   }

@@ -1,6 +1,5 @@
 // What is trained and towards what, beside the kind of the loss.
 #include "CommandLine.h"
-#include "ExitCodes.h"
 
 #include "dtc-rt/ArrayFile.h"
 #include "dtc/Plan/Plan/Spec.h"
@@ -58,7 +57,7 @@ static std::optional<Error> readClassWeights(const std::string &path,
                                              std::vector<double> &weights) {
   auto file = rt::ArrayFile::open(path);
   if (!file)
-    return errorOf(file.status());
+    return file.status().error();
   if (file->arrays.size() != 1)
     return Error{path + ": must hold one array of class weights, it holds " +
                  std::to_string(file->arrays.size())};

@@ -46,7 +46,7 @@ Outcome<Partitioned> partition(const Options &options, Planned planned) {
     return fail({"the plan needs " + report::formatBytes(predicted.memory.total()) +
                      " a rank, more than the " + report::formatBytes(predicted.memoryCapacity) +
                      " there are",
-                 plan::ErrorCategory::NoPlan});
+                 ErrorCategory::NoFit});
   std::vector<std::string> parameters = parametersOf(planned.module());
   schedule::ScheduleShape shape = plan::scheduleShape(planned.search.plan.degrees);
   pipelines::PartitionPipeline asked;
@@ -54,12 +54,12 @@ Outcome<Partitioned> partition(const Options &options, Planned planned) {
   asked.splitBackward = schedule::describe(shape.kind).splitsBackward();
   auto verification = Verification::prepare(options, planned, asked);
   if (!verification)
-    return verification.code();
+    return verification.category();
   if (failed(pipelines::run(planned.module(), asked)))
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   auto verified = verification->finish(planned.module());
   if (!verified)
-    return verified.code();
+    return verified.category();
   return Partitioned{std::move(planned), std::move(*verified), std::move(parameters)};
 }
 
@@ -92,15 +92,15 @@ Outcome<Scheduled> schedule(Environment &env, const Options &options, Partitione
   if (succeeded(scheduleModule(env, options, scheduled)))
     return scheduled;
   return target::lacksLibraryCall(scheduled.module(), *env.target, options.threadsPerRank)
-             ? ExitCode::InputRefused
-             : ExitCode::Failed;
+             ? ErrorCategory::InputRefused
+             : ErrorCategory::Failed;
 }
 
 Outcome<Lowered> lower(Scheduled scheduled) {
   auto code = scheduled.kernels->finish();
   if (!code) {
     scheduled.module().emitError() << llvm::toString(code.takeError());
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   }
   return Lowered{std::move(scheduled), std::move(*code)};
 }
@@ -151,19 +151,18 @@ static nlohmann::ordered_json aboutArtifact(const Environment &env, const Option
 }
 
 /// Refuses programs that would read something else than they should.
-static ExitCode replayPrograms(const std::vector<package::Role> &roles) {
+static Failure replayPrograms(const std::vector<package::Role> &roles) {
   std::vector<replay::Role> replayed;
   for (const package::Role &role : roles)
     replayed.push_back({role.program, role.ranks});
   std::string wrong = replay::replayPrograms(replayed);
   if (wrong.empty())
-    return ExitCode::Done;
-  return fail(
-      {"internal error: the compiled program is wrong: " + wrong, plan::ErrorCategory::Failed});
+    return std::nullopt;
+  return fail({"internal error: the compiled program is wrong: " + wrong, ErrorCategory::Failed});
 }
 
-ExitCode package(const Environment &env, const Options &options, Scheduled &scheduled,
-                 const Weights &weights) {
+Failure package(const Environment &env, const Options &options, Scheduled &scheduled,
+                const Weights &weights) {
   package::PackageInputs inputs;
   inputs.path = io::endOfLinks(options.output); // from there its weights are found
   inputs.parameters = scheduled.parameters;
@@ -171,16 +170,16 @@ ExitCode package(const Environment &env, const Options &options, Scheduled &sche
   std::vector<lower::RoleProgram> programs; // live until they are written
   SmallVector<ModuleOp> roles = stages::rankModules(scheduled.module());
   if (failed(lower::checkPieces(roles)))
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   for (ModuleOp role : roles) {
     auto built = lower::buildProgram(role);
     if (failed(built))
-      return ExitCode::Failed;
+      return ErrorCategory::Failed;
     inputs.roles.push_back({built->program.get(), built->ranks, role});
     programs.push_back(std::move(*built));
   }
-  if (ExitCode code = replayPrograms(inputs.roles); code != ExitCode::Done)
-    return code;
+  if (Failure failure = replayPrograms(inputs.roles))
+    return failure;
   target::CodeObject code; // lives until it is written
   inputs.code = [&]() -> llvm::Expected<std::vector<package::CodeFile>> {
     auto compiled = scheduled.kernels->finish();
@@ -199,10 +198,10 @@ ExitCode package(const Environment &env, const Options &options, Scheduled &sche
   inputs.about = aboutArtifact(env, options, scheduled);
   rt::removeAbandonedPartials(inputs.path);
   if (failed(package::writePackage(inputs)))
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   if (!code.warning.empty())
     printWarning(code.warning);
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 } // namespace dtc::driver

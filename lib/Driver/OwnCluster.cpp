@@ -42,8 +42,8 @@ Outcome<plan::Cluster> ownCluster(bool measures) {
     return load("cpu");
   printNote("measuring this machine, once: " + file +
             " (--cluster cpu or DTC_CALIBRATION=off do without)");
-  if (ExitCode code = writeText(file, plan::toYaml(measureMachine())); code != ExitCode::Done)
-    return code;
+  if (Failure failure = writeText(file, plan::toYaml(measureMachine())))
+    return *failure;
   return load(file);
 }
 

@@ -119,7 +119,7 @@ Outcome<Scheduled> schedule(Environment &env, const Options &options, Partitione
 Outcome<Lowered> lower(Scheduled scheduled);
 
 /// Writes the artifact; takes the kernels' code when it gets there.
-ExitCode package(const Environment &env, const Options &options, Scheduled &scheduled,
-                 const Weights &weights);
+Failure package(const Environment &env, const Options &options, Scheduled &scheduled,
+                const Weights &weights);
 
 } // namespace dtc::driver

@@ -26,7 +26,7 @@ Outcome<Planned> planModel(Environment &env, const Request &request,
                            const import::ModelFile &file) {
   auto trained = importForTraining(request, file);
   if (!trained)
-    return trained.code();
+    return trained.category();
   return makePlan(env, request, file, std::move(*trained));
 }
 

@@ -1,7 +1,6 @@
 #include "PlanFromSettings.h"
 
 #include "Conditions.h"
-#include "ExitCodes.h"
 #include "PlanAnswers.h"
 
 #include "dtc/Plan/Plan/Settings.h"
@@ -73,7 +72,7 @@ static Outcome<plan::ReadSettings> readSettings(const Request &request, const Se
   for (const std::string &line : read->wrong)
     printError(line);
   if (!read->wrong.empty())
-    return ExitCode::InputRefused;
+    return ErrorCategory::InputRefused;
   return std::move(*read);
 }
 
@@ -81,10 +80,10 @@ static Outcome<Answered> plan(Environment &env, const Options &options,
                               const import::ModelFile &file) {
   auto request = readRequest(options);
   if (!request)
-    return request.code();
+    return request.category();
   auto planned = planModel(env, *request, file);
   if (!planned)
-    return planned.code();
+    return planned.category();
   return Answered{std::move(*request), std::move(*planned)};
 }
 
@@ -100,9 +99,9 @@ static Outcome<Answered> planRead(Environment &env, Options &options, const Requ
   for (;;) {
     auto read = readSettings(request, *text, run);
     if (!read)
-      return read.code();
+      return read.category();
     if (std::string wrong = addSaid(*read, options); !wrong.empty())
-      return fail({wrong, plan::ErrorCategory::Usage});
+      return fail({wrong, ErrorCategory::Usage});
     auto answered = plan(env, options, file);
     if (!answered)
       return answered;
@@ -140,20 +139,20 @@ static void tell(const Answered &read, const Answered &best, std::ostream &out) 
   out << json.dump(2) << "\n";
 }
 
-ExitCode planFromSettings(Environment &env, Options options, std::ostream &out) {
+Failure planFromSettings(Environment &env, Options options, std::ostream &out) {
   auto request = readRequest(options);
   if (!request)
-    return request.code();
+    return request.category();
   auto file = openModel(env, options);
   if (!file)
-    return file.code();
+    return file.category();
   std::vector<std::string> unread;
   auto read = planRead(env, options, *request, **file, unread);
   if (!read)
-    return read.code();
+    return read.category();
   auto best = planFreely(env, options, **file);
   if (!best)
-    return best.code();
+    return best.category();
   for (auto [isSaid, what] :
        {std::pair(options.readSpec.microBatch.has_value(), "--micro-batch"),
         std::pair(options.readSpec.recompute.has_value(), "--plan recompute=...")})
@@ -162,7 +161,7 @@ ExitCode planFromSettings(Environment &env, Options options, std::ostream &out) 
   if (!unread.empty())
     printNote("these settings say nothing of the plan: " + llvm::join(unread, ", "));
   tell(*read, *best, out);
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 } // namespace dtc::driver

@@ -8,6 +8,6 @@
 namespace dtc::driver {
 
 /// Predicts the settings, and says what is wrong with them and what would be faster.
-ExitCode planFromSettings(Environment &env, Options options, std::ostream &out);
+Failure planFromSettings(Environment &env, Options options, std::ostream &out);
 
 } // namespace dtc::driver

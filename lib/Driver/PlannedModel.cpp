@@ -30,15 +30,15 @@ Outcome<std::unique_ptr<PlannedModel>> PlannedModel::create(Options options) {
   auto state = std::make_unique<State>(options);
   auto request = readRequest(options);
   if (!request)
-    return request.code();
+    return request.category();
   state->request = std::move(*request);
   auto file = openModel(state->env, options);
   if (!file)
-    return file.code();
+    return file.category();
   state->file = std::move(*file);
   auto planned = planModel(state->env, state->request, *state->file);
   if (!planned)
-    return planned.code();
+    return planned.category();
   state->planned.emplace(std::move(*planned));
   return std::unique_ptr<PlannedModel>(new PlannedModel(std::move(state)));
 }
@@ -72,15 +72,15 @@ Outcome<std::string> PlannedModel::trace() const {
 //===----------------------------------------------------------------------===//
 
 /// The search gives its reasons while it runs, so that the same plan is searched once more.
-ExitCode PlannedModel::explainWhole() {
+Failure PlannedModel::explainWhole() {
   if (state->planned->explanation)
-    return ExitCode::Done;
+    return std::nullopt;
   state->request.options.explain = true;
   auto planned = planModel(state->env, state->request, *state->file);
   if (!planned)
-    return planned.code();
+    return planned.category();
   state->planned.emplace(std::move(*planned));
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 static const plan::Setting *findSetting(const std::string &name) {
@@ -117,12 +117,12 @@ Outcome<PlannedModel::Explanation> PlannedModel::explain(const std::string &subj
   if (!setting && !subject.empty()) {
     auto ways = explainName(state->request, *state->planned, subject);
     if (!ways)
-      return ways.code();
+      return ways.category();
     return Explanation{report::subjectText(*ways, state->planned->search.plan.degrees),
                        report::subjectJson(*ways).dump(2)};
   }
-  if (ExitCode code = explainWhole(); code != ExitCode::Done)
-    return code;
+  if (Failure failure = explainWhole())
+    return *failure;
   const plan::Explanation &whole = *state->planned->explanation;
   plan::Explanation asked = setting ? about(*setting, whole) : whole;
   return Explanation{report::explanationText(asked), report::explanationJson(asked).dump(2)};
@@ -143,7 +143,7 @@ Outcome<std::string> PlannedModel::compare(const PlannedModel &other) const {
   if (!areOfOneModel(a.problem, b.problem))
     return fail(
         {"plans of two models can't be compared: " + a.problem.model + ", " + b.problem.model,
-         plan::ErrorCategory::Usage});
+         ErrorCategory::Usage});
   return report::comparisonText({report::degreesText(a.search.plan.degrees), a},
                                 {report::degreesText(b.search.plan.degrees), b});
 }

@@ -95,21 +95,21 @@ static Planned planned(Candidate candidate, std::optional<plan::Explanation> exp
 
 /// A file is about calls as they will be, and the plan is still the one that was searched. So what
 /// is written doesn't change the answer.
-static ExitCode addPlanToSave(const Planner &planner, Planned &planned) {
+static Failure addPlanToSave(const Planner &planner, Planned &planned) {
   const plan::Degrees &degrees = planned.search.plan.degrees;
   BatchChoice cut{degrees.samples(), degrees.numMicrobatches};
   const Options &options = planner.request.options;
   bool isKept = options.keepsPlan || !options.savePlan.empty();
   if (!isKept || cut == planned.batch)
-    return ExitCode::Done;
+    return std::nullopt;
   auto inCalls = cutCalls(planner, degrees, cut);
   if (!inCalls)
-    return inCalls.code();
+    return inCalls.category();
   auto found = searchPinned(planner, *inCalls, degrees);
   if (!found)
     return fail(found.error());
   planned.toSave = {std::move(found->plan), std::move(found->problem)};
-  return ExitCode::Done;
+  return std::nullopt;
 }
 
 /// With nothing that saves a rank's memory at the cost of messages, unless that is pinned.
@@ -201,7 +201,7 @@ static Outcome<Candidate> closeBatch(const Planner &open, Request &closed, const
   closed.globalBatch = found->plan.degrees.samples();
   auto step = importForTraining(closed, open.file);
   if (!step)
-    return step.code();
+    return step.category();
   return prepare(open, std::move(*step));
 }
 
@@ -245,17 +245,17 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
   if (!needsCalls(request, whole)) {
     whole.problem = std::move(whole.search.problem);
     Planned result = planned(std::move(whole), std::move(explanation));
-    if (ExitCode code = addPlanToSave(planner, result); code != ExitCode::Done)
-      return code;
+    if (Failure failure = addPlanToSave(planner, result))
+      return *failure;
     return result;
   }
   auto best = replanUntilFits(planner, whole, asked);
   if (!best)
-    return best.code();
+    return best.category();
   if (explanation && best->search.plan.degrees != whole.search.plan.degrees) {
     auto other = explainReplaced(planner, whole, best->search);
     if (!other)
-      return other.code();
+      return other.category();
     explanation = std::move(*other);
   }
   best->problem = std::move(best->search.problem);
@@ -303,13 +303,13 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
   Planner planner{env, request, file};
   auto whole = prepare(planner, std::move(trained));
   if (!whole)
-    return whole.code();
+    return whole.category();
   Request closed = request;
   Planner closedPlanner{env, closed, file};
   if (request.isBatchOpen() && !request.globalBatch) {
     whole = closeBatch(planner, closed, *whole);
     if (!whole)
-      return whole.code();
+      return whole.category();
   }
   auto result = request.hasPlanFile() ? readPlan(planner, std::move(*whole))
                                       : searchPlan(closedPlanner, std::move(*whole));
@@ -323,14 +323,14 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
   const plan::Plan &plan = result->search.plan;
   if (!request.hasPlanFile() &&
       failed(planbridge::verify(result->module(), result->problem, plan, request.cluster)))
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   if (std::string why = plan::whyRowsStayWhole(result->problem, plan.degrees); !why.empty()) {
     if (request.options.onlyPlan) // for another machine
       return result;
-    return fail({"this plan can't be compiled: " + why, plan::ErrorCategory::Usage});
+    return fail({"this plan can't be compiled: " + why, ErrorCategory::Usage});
   }
   if (failed(planbridge::apply(result->module(), result->problem, plan)))
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   keepWholeAttention(result->module(), *env.target);
   return result;
 }

@@ -2,7 +2,6 @@
 
 #include "Conditions.h"
 #include "Configured.h"
-#include "ExitCodes.h"
 #include "OutputFiles.h"
 #include "OwnCluster.h"
 
@@ -35,7 +34,7 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
   if (!plan::fill(spec, options.devices) || degrees->devices() != options.devices)
     return Error{options.plan + ": made for another number of devices than " +
                      std::to_string(options.devices),
-                 plan::ErrorCategory::Usage};
+                 ErrorCategory::Usage};
   // No factor is above kMostDegree, so no product of three of them overflows.
   int64_t calls = degrees->microBatch * degrees->numMicrobatches;
   if (calls > plan::kMostDegree / (degrees->dp * degrees->ep))
@@ -61,7 +60,7 @@ static void keepFree(plan::Cluster &cluster, double share) {
 static Result<plan::Cluster> clusterFor(const Options &options, const plan::Preset &preset) {
   auto software = preset.software.find(nameOf(options.train.precision));
   if (software == preset.software.end())
-    return Error{preset.title + " isn't planned for this --precision", plan::ErrorCategory::Usage};
+    return Error{preset.title + " isn't planned for this --precision", ErrorCategory::Usage};
   return plan::loadClusterFor(options.cluster, software->second);
 }
 
@@ -115,12 +114,12 @@ static std::optional<Error> whyNotForward(const Options &options, const plan::Sp
   if (options.train.loss != training::LossKind::None || pin.empty())
     return std::nullopt;
   const std::string where = isPlanFile(options.plan) ? options.plan + ": " : "plan: ";
-  return Error{where + pin + " is for training, not for --loss none", plan::ErrorCategory::Usage};
+  return Error{where + pin + " is for training, not for --loss none", ErrorCategory::Usage};
 }
 
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkOutputs(options); !status.isOk())
-    return fail(errorOf(status));
+    return fail(status.error());
   if (std::string why; !options.data.empty() && !io::MappedFile::open(options.data, why))
     return fail({options.data + ": cannot read the data: " + why});
   Request request;
@@ -134,7 +133,7 @@ Outcome<Request> readRequest(const Options &options) {
   }
   auto cluster = clusterOf(options, request.preset);
   if (!cluster)
-    return cluster.code();
+    return cluster.category();
   request.cluster = *cluster;
   request.options.train.classMultiple = classMultiple(request);
   request.headroom =
@@ -147,7 +146,7 @@ Outcome<Request> readRequest(const Options &options) {
   if (!parsed)
     return fail(saidIn(options, parsed.error()));
   if (std::string twice = addRead(options.readSpec, *parsed); !twice.empty())
-    return fail(atConfigured(options, {twice, plan::ErrorCategory::Usage}));
+    return fail(atConfigured(options, {twice, ErrorCategory::Usage}));
   auto filled = plan::fill(*parsed, options.devices);
   if (!filled)
     return fail(saidIn(options, filled.error()));
@@ -157,7 +156,7 @@ Outcome<Request> readRequest(const Options &options) {
     return fail(atConfigured(options, {"--micro-batch " + std::to_string(*options.microBatch) +
                                            " contradicts micro_batch=" +
                                            std::to_string(*filled->microBatch) + " in --plan",
-                                       plan::ErrorCategory::Usage}));
+                                       ErrorCategory::Usage}));
   request.given = *parsed;
   request.spec = *filled;
   if (options.microBatch)
@@ -175,7 +174,7 @@ Result<BatchChoice> chooseBatch(const Request &request, int64_t fileBatch, int64
     return Error{"the global batch " + std::to_string(choice.globalBatch) +
                      " is not a multiple of " + std::to_string(dataParallel) +
                      " data-parallel ranks times micro batch " + std::to_string(microBatch),
-                 plan::ErrorCategory::Usage};
+                 ErrorCategory::Usage};
   choice.numMicrobatches = choice.globalBatch / perCall;
   return choice;
 }

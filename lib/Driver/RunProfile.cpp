@@ -137,7 +137,7 @@ private:
 };
 
 rt::Status refused(const std::string &path, const std::string &why) {
-  return {rt::ExitCode::InputRefused, path + ": " + why};
+  return {ErrorCategory::InputRefused, path + ": " + why};
 }
 
 } // namespace

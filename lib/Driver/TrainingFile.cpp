@@ -32,7 +32,7 @@ private:
   }
   [[noreturn]] void fail(const YAML::Node &at, const std::string &message) const {
     throw YamlError(file + ":" + std::to_string(at.Mark().line + 1) + ": " + message,
-                    plan::ErrorCategory::InputRefused);
+                    ErrorCategory::InputRefused);
   }
 
   YAML::Node &root;

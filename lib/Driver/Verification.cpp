@@ -71,27 +71,27 @@ Outcome<Verification> Verification::prepare(const Options &options, Planned &pla
   }
   if (isAsked && !result.global)
     if (auto refused = result.unproven(result.reason); !refused)
-      return refused.code();
+      return refused.category();
   return result;
 }
 
 /// Who asked for a proof gets an error where there is none.
 Outcome<std::string> Verification::unproven(const std::string &why) const {
   if (isAsked)
-    return fail({"--verify: can't verify this plan: " + why, plan::ErrorCategory::Usage});
+    return fail({"--verify: can't verify this plan: " + why, ErrorCategory::Usage});
   return "not verified: " + why;
 }
 
 Outcome<std::string> Verification::compare(ModuleOp module) const {
   auto compared = interpreter::compareStep(*global, module, step);
   if (failed(compared))
-    return ExitCode::Failed;
+    return ErrorCategory::Failed;
   if (!compared->unproven.empty())
     return unproven(compared->unproven);
   report::StepVerification found{compared->ranks,       compared->tensors,    compared->worst,
                                  compared->worstTensor, compared->firstWrong, mesh};
   if (!compared->isEqual())
-    return fail({report::differenceText(found), plan::ErrorCategory::Failed});
+    return fail({report::differenceText(found), ErrorCategory::Failed});
   return report::verifiedText(found);
 }
 

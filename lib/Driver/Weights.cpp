@@ -1,5 +1,4 @@
 #include "Weights.h"
-#include "ExitCodes.h"
 
 #include "dtc-io/InputFile.h"
 #include "dtc-io/Json.h"
@@ -190,7 +189,7 @@ static Result<Arrays> indexArrays(const std::vector<std::string> &files,
   for (const std::string &file : files) {
     auto read = rt::ArrayFile::open(file);
     if (!read)
-      return errorOf(read.status());
+      return read.status().error();
     opened.push_back(std::move(*read));
     for (auto &[name, array] : opened.back().arrays)
       if (!arrays.try_emplace(name, Found{&array, &opened.back()}).second)

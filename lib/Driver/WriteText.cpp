@@ -1,6 +1,6 @@
 #include "WriteText.h"
 
-#include "dtc/Driver/Diagnostics.h"
+#include "dtc/Driver/Outcome.h"
 
 #include "dtc-rt/MappedFile.h"
 
@@ -9,8 +9,6 @@
 #include <fstream>
 
 namespace dtc::driver {
-
-using rt::ExitCode;
 
 static rt::Status write(const std::string &path, const std::string &text) {
   std::error_code error;
@@ -29,11 +27,11 @@ static rt::Status write(const std::string &path, const std::string &text) {
   return file->commit();
 }
 
-ExitCode writeText(const std::string &path, const std::string &text) {
+Failure writeText(const std::string &path, const std::string &text) {
   rt::Status status = write(path, text);
-  if (!status.isOk())
-    printError(status.message());
-  return status.code();
+  if (status.isOk())
+    return std::nullopt;
+  return fail(status.error());
 }
 
 } // namespace dtc::driver

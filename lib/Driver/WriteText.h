@@ -1,6 +1,6 @@
 #pragma once
 
-#include "dtc-rt/PackageFormat.h"
+#include "dtc/Driver/Outcome.h"
 
 #include <string>
 
@@ -8,6 +8,6 @@ namespace dtc::driver {
 
 /// Writes `text` to a file, complete or not at all; what is no regular file
 /// (/dev/stdout, a pipe) is written to as it is. Prints the error.
-rt::ExitCode writeText(const std::string &path, const std::string &text);
+Failure writeText(const std::string &path, const std::string &text);
 
 } // namespace dtc::driver

@@ -34,7 +34,7 @@ void onMissingPage(int signal, siginfo_t *info, void *) {
   for (Mapping *mapping = mappings.load(); mapping; mapping = mapping->next) {
     const char *begin = mapping->begin.load();
     if (begin && address >= begin && address < begin + mapping->size.load())
-      endSuddenly(rt::ExitCode::InputRefused, mapping->path.load(),
+      endSuddenly(ErrorCategory::InputRefused, mapping->path.load(),
                   "was truncated while it was read");
   }
   ::sigaction(signal, &before, nullptr); // not ours: the same access again ends as it would have

@@ -1,5 +1,7 @@
 #include "dtc-io/SuddenEnd.h"
 
+#include "dtc-io/ExitCodes.h"
+
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -42,7 +44,7 @@ void UnfinishedFile::forget() {
 
 static std::atomic<bool> isEnding{false};
 
-void endSuddenly(rt::ExitCode code, const char *where, const char *what) {
+void endSuddenly(ErrorCategory category, const char *where, const char *what) {
   // Threads run out of memory together; the first one's line is enough.
   while (isEnding.exchange(true))
     ::pause();
@@ -57,7 +59,7 @@ void endSuddenly(rt::ExitCode code, const char *where, const char *what) {
   if (::writev(STDERR_FILENO, line.data(), static_cast<int>(count)) < 0) {
     // Nobody is there to be told.
   }
-  ::_exit(static_cast<int>(code));
+  ::_exit(exitCodeOf(category));
 }
 
 /// What ends a thread that has thrown, as one without memory does.
@@ -66,9 +68,9 @@ void endSuddenly(rt::ExitCode code, const char *where, const char *what) {
     try {
       std::rethrow_exception(thrown);
     } catch (const std::bad_alloc &) {
-      endSuddenly(rt::ExitCode::Failed, "", "out of memory");
+      endSuddenly(ErrorCategory::Failed, "", "out of memory");
     } catch (const std::exception &error) {
-      endSuddenly(rt::ExitCode::Failed, "", error.what());
+      endSuddenly(ErrorCategory::Failed, "", error.what());
     } catch (...) {
       std::abort();
     }
@@ -77,7 +79,7 @@ void endSuddenly(rt::ExitCode code, const char *where, const char *what) {
 }
 
 void endSuddenlyWithoutMemory() {
-  std::set_new_handler([] { endSuddenly(rt::ExitCode::Failed, "", "out of memory"); });
+  std::set_new_handler([] { endSuddenly(ErrorCategory::Failed, "", "out of memory"); });
   std::set_terminate(terminate);
 }
 

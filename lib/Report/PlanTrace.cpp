@@ -41,7 +41,7 @@ plan::Result<std::string> planTrace(const PlanFacts &facts) {
   simulate::Timeline timeline =
       plan::simulateStep(facts.problem, plan, facts.cluster, facts.workspace);
   if (!timeline.error.empty())
-    return plan::Error{"--trace: " + timeline.error, plan::ErrorCategory::Usage};
+    return plan::Error{"--trace: " + timeline.error, ErrorCategory::Usage};
   simulate::TraceNames names;
   names.title = facts.problem.model + ": " + plan::summary(plan.degrees);
   for (size_t rank = 0; rank < timeline.ranks.size(); ++rank)

@@ -89,7 +89,7 @@ plan::Result<std::string> reportPage(const PlanFacts &facts, const Digest &diges
   simulate::Timeline timeline =
       plan::simulateStep(facts.problem, facts.search.plan, facts.cluster, facts.workspace);
   if (!timeline.error.empty())
-    return plan::Error{"--report: " + timeline.error, plan::ErrorCategory::Usage};
+    return plan::Error{"--report: " + timeline.error, ErrorCategory::Usage};
   Page page{facts, timeline, explanation};
   Html html;
   html.open("html", {{"lang", "en"}});

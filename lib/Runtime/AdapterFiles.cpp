@@ -60,7 +60,8 @@ Result<std::vector<AdapterPair>> adapterPairs(const Manifest &manifest) {
       (adapter->isUp ? pair.b : pair.a) = i;
     }
   if (byBase.empty())
-    return Status(ExitCode::Usage, "the artifact trains no adapters to save (dtc compile --lora)");
+    return Status(ErrorCategory::Usage,
+                  "the artifact trains no adapters to save (dtc compile --lora)");
   for (size_t i = 0; i < manifest.parameters.size(); ++i)
     if (auto found = byBase.find(manifest.parameters[i].name); found != byBase.end())
       found->second.base = i;
@@ -77,7 +78,7 @@ Status checkMergeable(const Manifest &manifest, const std::vector<AdapterPair> &
   for (const AdapterPair &pair : pairs)
     if (!infoOf(manifest, pair).isTransposed || !isFloat(manifest.parameters[pair.base].dtype))
       return {
-          ExitCode::Usage,
+          ErrorCategory::Usage,
           "--save-weights merged= can't add an adapter to a weight that is looked up, too, as a "
           "tied embedding is, or whose inputs and outputs aren't two dimensions; save adapters= "
           "instead: " +
@@ -126,11 +127,11 @@ static std::string moduleOf(const std::string &weight) {
 Status PeftFolder::create(const Manifest &manifest, const std::vector<AdapterPair> &pairs) const {
   for (const AdapterPair &pair : pairs)
     if (sizesOf(manifest, pair)->copies != 1 || manifest.parameters[pair.a].shape.size() != 2)
-      return {ExitCode::Usage, "--save-weights peft= has no place for adapters of experts: " +
-                                   manifest.parameters[pair.base].name};
+      return {ErrorCategory::Usage, "--save-weights peft= has no place for adapters of experts: " +
+                                        manifest.parameters[pair.base].name};
     else if (!infoOf(manifest, pair).isTransposed)
       return {
-          ExitCode::Usage,
+          ErrorCategory::Usage,
           "--save-weights peft= has no place for the adapter of a weight that is looked up, too, "
           "as a tied embedding is; leave it out by targets=, or save adapters= instead: " +
               manifest.parameters[pair.base].name};

@@ -1,6 +1,7 @@
 #include "dtc-rt/CommandLine.h"
 
 #include "dtc-io/EditDistance.h"
+#include "dtc-io/ExitCodes.h"
 #include "dtc-io/PrintableLine.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-io/WholeNumber.h"
@@ -123,20 +124,21 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
   app.parse(std::move(arguments));
   std::vector<std::string> rest = app.remaining();
   if (!rest.empty())
-    return {ExitCode::Usage, unknownFlag(app, rest.front())};
+    return {ErrorCategory::Usage, unknownFlag(app, rest.front())};
   if (options.artifact.empty())
-    return {ExitCode::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
+    return {ErrorCategory::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
   if (!std::isfinite(options.timeoutSeconds)) // which no range refuses
-    return {ExitCode::Usage, "--timeout: is no number of seconds"};
+    return {ErrorCategory::Usage, "--timeout: is no number of seconds"};
   if (options.evalEvery && options.evalData.empty())
-    return {ExitCode::Usage, "--eval-data is missing, which says what to evaluate: --eval-every"};
+    return {ErrorCategory::Usage,
+            "--eval-data is missing, which says what to evaluate: --eval-every"};
   bool needsFolder = options.checkpointEvery || options.checkpointKeep || options.resume;
   if (options.checkpointDir.empty() && needsFolder)
-    return {ExitCode::Usage, std::string("--checkpoint-dir is missing, which says where the "
-                                         "checkpoints are: ") +
-                                 (options.resume            ? "--resume"
-                                  : options.checkpointEvery ? "--checkpoint-every"
-                                                            : "--checkpoint-keep")};
+    return {ErrorCategory::Usage, std::string("--checkpoint-dir is missing, which says where the "
+                                              "checkpoints are: ") +
+                                      (options.resume            ? "--resume"
+                                       : options.checkpointEvery ? "--checkpoint-every"
+                                                                 : "--checkpoint-keep")};
   Result<std::optional<Launch>> launch =
       readLaunch([](const char *name) -> const char * { return std::getenv(name); });
   if (!launch)
@@ -150,14 +152,19 @@ Status start(const RunOptions &options, bool isStartedByParent, char **argv) {
   if (!options.processes || isStartedByParent)
     return run(options);
   if (options.launch)
-    return {ExitCode::Usage, "--processes starts all ranks, but a launcher has started this one"};
+    return {ErrorCategory::Usage,
+            "--processes starts all ranks, but a launcher has started this one"};
   return runLocalProcesses(options.artifact, argv);
+}
+
+int exitCodeOf(const Status &status) {
+  return status.isOk() ? 0 : io::exitCodeOf(status.error().category);
 }
 
 int report(const Status &status) {
   if (!status.isOk())
     std::fprintf(stderr, "dtc-run: error: %s\n", io::printableLine(status.message()).c_str());
-  return static_cast<int>(status.code());
+  return exitCodeOf(status);
 }
 
 } // namespace
@@ -184,7 +191,7 @@ Status readArguments(std::vector<std::string> arguments, RunOptions &options) {
   } catch (const CLI::Success &) { // --help, --version
     return Status::ok();
   } catch (const CLI::ParseError &error) {
-    return {ExitCode::Usage, error.what()};
+    return {ErrorCategory::Usage, error.what()};
   }
 }
 
@@ -201,11 +208,11 @@ int runCommand(int argc, char **argv) {
     if (!parent)
       return report(status);
     parent->tell(status);
-    return static_cast<int>(status.code());
+    return exitCodeOf(status);
   } catch (const CLI::Success &success) {
     return app.exit(success); // --help, --version
   } catch (const CLI::ParseError &error) {
-    return report({ExitCode::Usage, error.what()});
+    return report({ErrorCategory::Usage, error.what()});
   } catch (const std::bad_alloc &) {
     return report(failed("out of memory"));
   } catch (const std::exception &error) {

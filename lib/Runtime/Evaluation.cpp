@@ -68,16 +68,18 @@ Status checkKeepsState(const ProgramView &program) {
   size_t calls = callsBeforeUpdate(*program);
   for (uint32_t i = 0; i < calls; ++i)
     if (const fbs::Binding *binding = findWritten(*program, *program->schedule()->Get(i), kept))
-      return {ExitCode::Usage, "evaluation would change what the model keeps from step to step: " +
-                                   binding->name()->str()};
+      return {ErrorCategory::Usage,
+              "evaluation would change what the model keeps from step to step: " +
+                  binding->name()->str()};
   return Status::ok();
 }
 
 Status checkModel(const Manifest &manifest) {
   for (const TensorInfo &input : manifest.inputs)
     if (input.name == kDropoutKeys)
-      return {ExitCode::Usage, "evaluation needs a model without active dropout: this one would "
-                               "drop in evaluation too"};
+      return {ErrorCategory::Usage,
+              "evaluation needs a model without active dropout: this one would "
+              "drop in evaluation too"};
   return Status::ok();
 }
 
@@ -91,7 +93,8 @@ Status checkPrograms(const std::vector<ProgramView> &programs) {
     hasCount = hasCount || term.count;
   }
   if (!hasLoss || !hasCount)
-    return {ExitCode::Usage, "evaluation needs an artifact that has its loss before the update"};
+    return {ErrorCategory::Usage,
+            "evaluation needs an artifact that has its loss before the update"};
   return Status::ok();
 }
 
@@ -123,8 +126,9 @@ Result<std::optional<Evaluation>> Evaluation::open(const RunOptions &options,
   if (options.evalData.empty())
     return Opened();
   if (!options.profile.empty())
-    return Status(ExitCode::Usage, "--eval-data and --profile are for separate runs: a profile is "
-                                   "of training alone")
+    return Status(ErrorCategory::Usage,
+                  "--eval-data and --profile are for separate runs: a profile is "
+                  "of training alone")
         .in(options.artifact);
   Result<DataSet> data = DataSet::open(options.evalData, manifest);
   if (!data)
@@ -190,7 +194,7 @@ Status RankWorker::evaluate(int64_t number) {
   }
   double mean = loss / count;
   if (!std::isfinite(mean))
-    return {ExitCode::NotFinite, when + ": the loss is not finite: " + std::to_string(mean)};
+    return {ErrorCategory::NotFinite, when + ": the loss is not finite: " + std::to_string(mean)};
   news.evalLoss = mean;
   return Status::ok();
 }

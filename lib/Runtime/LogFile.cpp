@@ -74,7 +74,8 @@ Status LogFile::open(const std::string &asked) {
       return Status::ok();
     // The lock ends with the process, however that ends. A file system without locks has none.
     if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-      return {ExitCode::Usage, path + ": another run writes this log; give each its own --log"};
+      return {ErrorCategory::Usage,
+              path + ": another run writes this log; give each its own --log"};
     if (::fstat(descriptor, &info) != 0)
       return systemError(path, errno);
     isThere = info.st_nlink > 0;

@@ -50,17 +50,17 @@ Status RankWorker::refuseLostRows(const std::string &when, const std::vector<dou
   if (!all)
     return all.status();
   auto holder = std::find_if(all->begin(), all->end(), [](double count) { return count > 0; });
-  const Status unknown(ExitCode::NotFinite, when + ": experts have too few slots");
+  const Status unknown(ErrorCategory::NotFinite, when + ": experts have too few slots");
   if (holder - all->begin() != communicator.rank()) {
     Result<std::vector<double>> ended = tellAll({&mine, 1});
     return ended ? unknown : ended.status();
   }
   auto layer = std::find_if(byLayer.begin(), byLayer.end(), [](double count) { return count > 0; });
-  return {ExitCode::NotFinite, when + ": rank " + std::to_string(communicator.rank()) + ": " +
-                                   lost.layers[layer - byLayer.begin()].name +
-                                   ": tokens find no slot with an expert " +
-                                   std::to_string(std::llround(*layer)) +
-                                   " times; compile with a larger capacity, or with overflow=drop"};
+  return {ErrorCategory::NotFinite,
+          when + ": rank " + std::to_string(communicator.rank()) + ": " +
+              lost.layers[layer - byLayer.begin()].name + ": tokens find no slot with an expert " +
+              std::to_string(std::llround(*layer)) +
+              " times; compile with a larger capacity, or with overflow=drop"};
 }
 
 } // namespace dtc::rt

@@ -1,5 +1,6 @@
 #include "dtc-rt/MappedFile.h"
 
+#include "dtc-rt/PackageFormat.h"
 #include "dtc-rt/PartialFiles.h"
 
 #include "dtc-io/OutputPath.h"
@@ -15,7 +16,7 @@
 namespace dtc::rt {
 namespace {
 
-Status systemError(const std::string &what, const std::string &path, ExitCode code) {
+Status systemError(const std::string &what, const std::string &path, ErrorCategory code) {
   return {code, path + ": " + what + ": " + std::strerror(errno)};
 }
 
@@ -48,11 +49,11 @@ Status OutputFile::open(Writers writers) {
   const FolderLock lock(writers == Writers::One ? folderOf(path) : "");
   removeAbandonedPartials(path);
   if (writers == Writers::One && isBeingWritten(path))
-    return {ExitCode::Usage, path + ": another run writes this file; give each its own"};
+    return {ErrorCategory::Usage, path + ": another run writes this file; give each its own"};
   temporary = path + kPartialSuffix + std::to_string(::getpid());
   descriptor = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0)
-    return systemError("cannot create", path, ExitCode::Failed);
+    return systemError("cannot create", path, ErrorCategory::Failed);
   unfinished.emplace(temporary);
   if (writers == Writers::One)
     ::flock(descriptor, LOCK_EX | LOCK_NB); // ends with the process, however that ends
@@ -72,12 +73,13 @@ Result<OutputFile> OutputFile::create(const std::string &path, size_t size, Writ
   int error = size > 0 ? ::posix_fallocate(file.descriptor, 0, static_cast<off_t>(size)) : 0;
   if (error != 0) {
     errno = error;
-    return systemError("cannot reserve " + std::to_string(size) + " bytes", path, ExitCode::Failed);
+    return systemError("cannot reserve " + std::to_string(size) + " bytes", path,
+                       ErrorCategory::Failed);
   }
   if (size > 0) {
     void *data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.descriptor, 0);
     if (data == MAP_FAILED)
-      return systemError("cannot map", path, ExitCode::Failed);
+      return systemError("cannot map", path, ErrorCategory::Failed);
     file.bytes = static_cast<char *>(data);
   }
   return file;
@@ -108,11 +110,11 @@ void OutputFile::discard() {
 
 Status OutputFile::commit() {
   if (bytes && ::msync(bytes, length, MS_SYNC) != 0)
-    return systemError("cannot write", path, ExitCode::Failed);
+    return systemError("cannot write", path, ErrorCategory::Failed);
   if (::fsync(descriptor) != 0)
-    return systemError("cannot sync", path, ExitCode::Failed);
+    return systemError("cannot sync", path, ErrorCategory::Failed);
   if (::rename(temporary.c_str(), path.c_str()) != 0)
-    return systemError("cannot rename to", path, ExitCode::Failed);
+    return systemError("cannot rename to", path, ErrorCategory::Failed);
   temporary.clear();
   unfinished.reset();
   syncFolder(folderOf(path));

@@ -2,6 +2,7 @@
 #include "Session.h"
 
 #include "dtc-rt/OutputConflicts.h"
+#include "dtc-rt/PackageFormat.h"
 #include "dtc-rt/Platforms.h"
 
 #include <algorithm>
@@ -29,11 +30,11 @@ constexpr int64_t kMostThreads = 4096;
 
 Status checkLaunch(const Launch &launch, const Manifest &manifest) {
   if (launch.worldSize != manifest.worldSize)
-    return {ExitCode::NoFit, "was compiled for other than the " + std::to_string(launch.worldSize) +
-                                 " ranks that were started (start as many, or compile with "
-                                 "--devices " +
-                                 std::to_string(launch.worldSize) +
-                                 "): " + std::to_string(manifest.worldSize)};
+    return {ErrorCategory::NoFit,
+            "was compiled for other than the " + std::to_string(launch.worldSize) +
+                " ranks that were started (start as many, or compile with "
+                "--devices " +
+                std::to_string(launch.worldSize) + "): " + std::to_string(manifest.worldSize)};
   return Status::ok();
 }
 
@@ -44,24 +45,26 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
     if (Status status = checkLaunch(*options.launch, manifest); !status.isOk())
       return std::move(status).in(options.artifact);
   if (!options.launch && manifest.worldSize * manifest.threadsPerRank > kMostThreads)
-    return {ExitCode::NoFit, options.artifact +
-                                 ": has more ranks than one machine can run "
-                                 "(compile with fewer --devices): " +
-                                 std::to_string(manifest.worldSize)};
+    return {ErrorCategory::NoFit, options.artifact +
+                                      ": has more ranks than one machine can run "
+                                      "(compile with fewer --devices): " +
+                                      std::to_string(manifest.worldSize)};
   if (options.autotunes && !manifest.isForGpu())
-    return {ExitCode::Usage, options.artifact +
-                                 ": --autotune chooses algorithms of GPUs, and this "
-                                 "artifact was compiled for: " +
-                                 manifest.target};
+    return {ErrorCategory::Usage, options.artifact +
+                                      ": --autotune chooses algorithms of GPUs, and this "
+                                      "artifact was compiled for: " +
+                                      manifest.target};
   bool inference = manifest.loss == "none";
   if (inference && options.hasData && options.outputs.empty())
-    return {ExitCode::Usage, "the artifact computes outputs alone (--loss none); give --outputs"};
+    return {ErrorCategory::Usage,
+            "the artifact computes outputs alone (--loss none); give --outputs"};
   if (!inference && !options.outputs.empty())
-    return {ExitCode::Usage, "--outputs needs an artifact compiled with --loss none"};
+    return {ErrorCategory::Usage, "--outputs needs an artifact compiled with --loss none"};
   if (inference && (options.steps || !options.saveWeights.empty() ||
                     !options.checkpointDir.empty() || !options.evalData.empty()))
-    return {ExitCode::Usage, "--steps, --save-weights, --checkpoint-dir and --eval-data need an "
-                             "artifact that trains"};
+    return {ErrorCategory::Usage,
+            "--steps, --save-weights, --checkpoint-dir and --eval-data need an "
+            "artifact that trains"};
   return Status::ok();
 }
 
@@ -80,8 +83,8 @@ Status checkMemory(const std::vector<ProgramView> &programs, const Manifest &man
                    static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   if (needed <= there)
     return Status::ok();
-  return {ExitCode::NoFit, "its ranks need more memory than this machine's " +
-                               std::to_string(there) + " bytes: " + std::to_string(needed)};
+  return {ErrorCategory::NoFit, "its ranks need more memory than this machine's " +
+                                    std::to_string(there) + " bytes: " + std::to_string(needed)};
 }
 
 Result<std::vector<ProgramView>> openPrograms(const Package &package) {
@@ -171,7 +174,7 @@ Result<std::unique_ptr<Session>> openSession(RunOptions options) {
     return status;
   if (options.hasData && options.data.empty()) {
     if (manifest.data.empty())
-      return Status(ExitCode::Usage, "--data is missing: dtc-run OUT.dtc --data FILE");
+      return Status(ErrorCategory::Usage, "--data is missing: dtc-run OUT.dtc --data FILE");
     options.data = pathOf(*package, manifest.data);
   }
   if (Status status = checkFiles(options, *package); !status.isOk())

@@ -38,12 +38,13 @@ Status checkOutputConflicts(std::span<const NamedFile> inputs, std::span<const N
       continue;
     for (const NamedFile &input : inputs)
       if (!input.path.empty() && areSame(input.path, output.path))
-        return {ExitCode::Usage, output.path + ": " + output.name + " would write over " +
-                                     input.name + "; give it another path"};
+        return {ErrorCategory::Usage, output.path + ": " + output.name + " would write over " +
+                                          input.name + "; give it another path"};
     for (const NamedFile &other : outputs.first(i))
       if (!other.path.empty() && areSame(other.path, output.path))
-        return {ExitCode::Usage, output.path + ": " + other.name + " and " + output.name +
-                                     " would write the same file; give one of them another path"};
+        return {ErrorCategory::Usage,
+                output.path + ": " + other.name + " and " + output.name +
+                    " would write the same file; give one of them another path"};
   }
   return Status::ok();
 }

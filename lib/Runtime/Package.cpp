@@ -1,6 +1,7 @@
 #include "dtc-rt/Package.h"
 
 #include "dtc-rt/MappedFile.h"
+#include "dtc-rt/PackageFormat.h"
 #include "dtc-rt/Sha256.h"
 
 namespace dtc::rt {

@@ -31,9 +31,10 @@ Status checkTarget(const Manifest &manifest) {
   std::string known;
   for (const Entry &entry : kPlatforms)
     known += (known.empty() ? "" : " or ") + std::string(entry.target);
-  return {ExitCode::NoFit, "was compiled for a target that this dtc-run does not have (compile "
-                           "with --target " +
-                               known + "): " + manifest.target};
+  return {ErrorCategory::NoFit,
+          "was compiled for a target that this dtc-run does not have (compile "
+          "with --target " +
+              known + "): " + manifest.target};
 }
 
 Result<std::unique_ptr<Platform>> openPlatform(const Manifest &manifest, int64_t ranksHere) {

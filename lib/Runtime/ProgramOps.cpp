@@ -3,6 +3,7 @@
 
 #include "dtc-rt/TensorCalls.h"
 
+#include "dtc-rt/PackageFormat.h"
 #include "dtc-rt/Reduce.h"
 
 namespace dtc::rt {

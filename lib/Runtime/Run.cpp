@@ -1,6 +1,7 @@
 #include "dtc-rt/Run.h"
 #include "Session.h"
 
+#include "dtc-io/ExitCodes.h"
 #include "dtc-io/PrintableLine.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
 #include "dtc-rt/ProcessCommunicator.h"
@@ -137,7 +138,7 @@ namespace {
   if (session.metrics)
     session.metrics->discardEmptyLog();
   std::fprintf(stderr, "dtc-run: error: %s\n", io::printableLine(reason.message()).c_str());
-  std::_Exit(static_cast<int>(reason.code()));
+  std::_Exit(io::exitCodeOf(reason.error().category));
 }
 
 /// Runs the ranks of this process to their end. When one fails, the others have a few seconds to
@@ -227,6 +228,12 @@ Status runSession(Session &session, World &world) {
   return Status::ok();
 }
 
+ErrorCategory whyStopped(int signal) {
+  if (signal == SIGINT)
+    return ErrorCategory::Interrupted;
+  return signal == SIGTERM ? ErrorCategory::Terminated : ErrorCategory::Notified;
+}
+
 /// All ranks stop after the same step: for none of them another one has failed.
 Status stopOf(const Session &session) {
   if (!wasStopped(session))
@@ -234,10 +241,10 @@ Status stopOf(const Session &session) {
   std::string when = "stopped by signal " + std::to_string(session.stoppedBy) + " after step " +
                      std::to_string(session.stepsDone);
   if (session.checkpoints)
-    return {ExitCode::Stopped, when + ", which is saved; add --resume to go on"};
+    return {ErrorCategory::Saved, when + ", which is saved; add --resume to go on"};
   if (session.savesWeights())
-    return {ExitCode::Stopped, when + ", weights saved"};
-  return {static_cast<ExitCode>(128 + session.stoppedBy), when};
+    return {ErrorCategory::Saved, when + ", weights saved"};
+  return {whyStopped(session.stoppedBy), when};
 }
 
 /// What must be the same for all ranks: the artifact, and what decides which steps they make.
@@ -267,9 +274,9 @@ Status checkAgreement(const Session &session, Communicator &communicator) {
     auto theirs = all.substr(static_cast<size_t>(rank) * job.size(), job.size());
     std::string who = "rank " + std::to_string(rank);
     if (theirs.substr(0, artifactLength) != all.substr(0, artifactLength))
-      return {ExitCode::RankLost, who + " has another artifact than rank 0"};
+      return {ErrorCategory::RankLost, who + " has another artifact than rank 0"};
     if (theirs != all.substr(0, job.size()))
-      return {ExitCode::RankLost, who + " has another command line or other data than rank 0"};
+      return {ErrorCategory::RankLost, who + " has another command line or other data than rank 0"};
   }
   return Status::ok();
 }

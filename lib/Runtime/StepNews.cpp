@@ -113,13 +113,14 @@ Status RankWorker::checkNumbers(int64_t number, const StepNews &seen) const {
   if (seen.lossScale)
     return *seen.lossScale >= std::numeric_limits<float>::min()
                ? Status::ok()
-               : Status(ExitCode::NotFinite, where + "scale of the loss has become nothing, as the "
-                                                     "gradients of each step overflow");
+               : Status(ErrorCategory::NotFinite,
+                        where + "scale of the loss has become nothing, as the "
+                                "gradients of each step overflow");
   for (auto [value, name] : {std::pair(seen.loss, "loss"), {seen.gradNorm, "gradient norm"}})
     if (value && !std::isfinite(*value))
-      return {ExitCode::NotFinite, where + name + " is not finite: " + std::to_string(*value) +
-                                       aboutGradients(seen.nonFinite) +
-                                       aboutTargets(*value, seen.nonFinite)};
+      return {ErrorCategory::NotFinite, where + name + " is not finite: " + std::to_string(*value) +
+                                            aboutGradients(seen.nonFinite) +
+                                            aboutTargets(*value, seen.nonFinite)};
   return Status::ok();
 }
 

@@ -127,15 +127,15 @@ Status ThreadWorld::Impl::timedOut(int rank, const char *what, const char *purpo
                                    const std::string &missing) const {
   auto seconds = std::chrono::duration<double>(timeLimit).count();
   std::string at = purpose[0] ? std::string(" at ") + purpose : "";
-  return {ExitCode::RankLost, "rank " + std::to_string(rank) + " waited " +
-                                  std::to_string(static_cast<int64_t>(seconds)) + " s in " + what +
-                                  at + " for rank: " + missing};
+  return {ErrorCategory::RankLost, "rank " + std::to_string(rank) + " waited " +
+                                       std::to_string(static_cast<int64_t>(seconds)) + " s in " +
+                                       what + at + " for rank: " + missing};
 }
 
 Status ThreadWorld::Impl::check() const {
   if (!isAborted())
     return Status::ok();
-  return {ExitCode::RankLost, "ended because of another rank: " + reason().message()};
+  return {ErrorCategory::RankLost, "ended because of another rank: " + reason().message()};
 }
 
 } // namespace dtc::rt

@@ -129,8 +129,9 @@ int64_t Trainer::stepsDone() const {
 static Status checkTrains(const Session &session) {
   if (!session.isInference())
     return Status::ok();
-  return {ExitCode::Usage, session.options.artifact + ": computes outputs alone (--loss none): "
-                                                      "forward gives them"};
+  return {ErrorCategory::Usage, session.options.artifact +
+                                    ": computes outputs alone (--loss none): "
+                                    "forward gives them"};
 }
 
 Status Trainer::runOn(const std::map<std::string, Array> &batch) {
@@ -159,9 +160,9 @@ Status Trainer::forward(const std::map<std::string, Array> &batch,
                         const std::vector<char *> &places) {
   Session &session = *ranks->session;
   if (!session.isInference())
-    return {ExitCode::Usage, session.options.artifact +
-                                 ": trains; outputs are those of artifacts without a loss "
-                                 "(--loss none)"};
+    return {ErrorCategory::Usage, session.options.artifact +
+                                      ": trains; outputs are those of artifacts without a loss "
+                                      "(--loss none)"};
   session.outputs = {places, session.lastStep.step, manifest().globalBatch};
   return runOn(batch);
 }
@@ -182,7 +183,7 @@ Result<StepMetrics> Trainer::step() {
   if (Status status = checkTrains(*ranks->session); !status.isOk())
     return status;
   if (numSamples() == 0)
-    return Status(ExitCode::Usage, "a step without a batch needs a data set");
+    return Status(ErrorCategory::Usage, "a step without a batch needs a data set");
   if (Status status = ranks->ask(RankRequests::Request::Step); !status.isOk())
     return status;
   return ranks->session->lastStep;

@@ -4,6 +4,7 @@
 
 #include "dtc-io/OutputPath.h"
 #include "dtc-rt/LossScaling.h"
+#include "dtc-rt/PackageFormat.h"
 #include "dtc-rt/Philox.h"
 #include "dtc-rt/Sha256.h"
 

@@ -18,7 +18,7 @@ static bool isOneDNN(void *caller) {
 }
 
 static void endWithoutMemory() {
-  dtc::io::endSuddenly(dtc::rt::ExitCode::Failed, "", "out of memory");
+  dtc::io::endSuddenly(dtc::ErrorCategory::Failed, "", "out of memory");
 }
 
 extern "C" {

@@ -8,7 +8,7 @@
 /// mimalloc knows no std::new_handler: what has no memory for `new` would abort without a word.
 static void onAllocationError(int code, void *) {
   if (code == ENOMEM)
-    dtc::io::endSuddenly(dtc::rt::ExitCode::Failed, "", "out of memory");
+    dtc::io::endSuddenly(dtc::ErrorCategory::Failed, "", "out of memory");
 }
 
 void setUpAllocator() {

@@ -17,8 +17,8 @@ namespace dtc::rt {
 /// Held by one run: another that wants the folder is refused.
 class CheckpointFolder {
 public:
-  /// Creates the folder where there is none, and removes what killed runs left. ExitCode::Usage
-  /// where another run has it.
+  /// Creates the folder where there is none, and removes what killed runs left.
+  /// ErrorCategory::Usage where another run has it.
   static Result<CheckpointFolder> claim(const std::string &path);
   /// The folder that another process of this run holds.
   static CheckpointFolder visit(const std::string &path);

@@ -11,11 +11,11 @@ namespace dtc::driver {
 
 struct Options;
 
-/// Runs the command line and returns the exit code (dtc-rt/PackageFormat.h).
+/// Runs the command line and returns the exit code (dtc-io/ExitCodes.h).
 int run(int argc, char **argv);
 
 /// The same for a caller that goes on: `arguments` begin with the name of the command.
-ExitCode run(const std::vector<std::string> &arguments, std::ostream &out);
+Failure run(const std::vector<std::string> &arguments, std::ostream &out);
 
 /// The operators of PyTorch that are read, with commas between: "aten.add,aten.mul".
 std::string importedOperators();

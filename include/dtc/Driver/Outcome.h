@@ -1,37 +1,35 @@
-// What a phase gives: a value, or the exit code of an error that has been printed.
+// What a phase gives: a value, or the category of an error that has been printed.
 #pragma once
 
 #include "dtc/Driver/Diagnostics.h"
 
-#include "dtc-rt/PackageFormat.h"
 #include "dtc/Plan/Plan/Result.h"
 
+#include <optional>
 #include <variant>
 
 namespace dtc::driver {
 
-using rt::ExitCode;
+/// What a phase without a value gives: nothing, or the category of an error that has been printed.
+using Failure = std::optional<ErrorCategory>;
 
-/// Prints the error and says with which exit code the command ends.
-ExitCode fail(const plan::Error &error);
+/// Prints the error and gives its category.
+ErrorCategory fail(const plan::Error &error);
 
 template <typename T> class [[nodiscard]] Outcome {
 public:
   Outcome(T value) : storage(std::move(value)) {}
   /// After an error that was printed, by a diagnostic or by `fail`.
-  Outcome(ExitCode code) : storage(code) {}
+  Outcome(ErrorCategory category) : storage(category) {}
 
   explicit operator bool() const { return std::holds_alternative<T>(storage); }
   T &operator*() { return *std::get_if<T>(&storage); }
   T *operator->() { return std::get_if<T>(&storage); }
-  /// Why there is no value; Done where there is one.
-  ExitCode code() const {
-    const ExitCode *code = std::get_if<ExitCode>(&storage);
-    return code ? *code : ExitCode::Done;
-  }
+  /// Why there is no value; call only where there is none.
+  ErrorCategory category() const { return *std::get_if<ErrorCategory>(&storage); }
 
 private:
-  std::variant<T, ExitCode> storage;
+  std::variant<T, ErrorCategory> storage;
 };
 
 } // namespace dtc::driver

@@ -41,7 +41,7 @@ public:
 private:
   struct State;
   explicit PlannedModel(std::unique_ptr<State> state);
-  ExitCode explainWhole();
+  Failure explainWhole();
 
   std::unique_ptr<State> state;
 };

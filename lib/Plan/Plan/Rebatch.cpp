@@ -24,12 +24,12 @@ public:
       scaleOp(op);
     result.batch = to;
     if (!error.empty())
-      return Error{error, ErrorCategory::NoPlan};
+      return Error{error, ErrorCategory::NoFit};
     if (std::string wrong = check(result); !wrong.empty())
       return Error{"plan: cannot be planned for a batch of " + std::to_string(to) +
                        " in place of " + std::to_string(from) +
                        ", as where samples are compared with each other: " + wrong,
-                   ErrorCategory::NoPlan};
+                   ErrorCategory::NoFit};
     return std::move(result);
   }
 
@@ -83,14 +83,14 @@ void Rebatcher::scaleOp(OpId id) {
 
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples) {
   if (problem.batch < 1 || samples < 1)
-    return Error{"plan: the batch isn't known", ErrorCategory::NoPlan};
+    return Error{"plan: the batch isn't known", ErrorCategory::NoFit};
   if (samples == problem.batch)
     return problem;
   // Dimensions of size 1 have no factor that could grow.
   if (problem.batch == 1)
     return Error{"plan: a graph of one sample can't be planned for a batch of " +
                      std::to_string(samples),
-                 ErrorCategory::NoPlan};
+                 ErrorCategory::NoFit};
   return Rebatcher(problem, facts, samples).run();
 }
 

@@ -63,7 +63,7 @@ void adviseOn(SearchOutcome &found, const Problem &problem, const Cluster &clust
               const SearchOptions &asked) {
   const int64_t devices = asked.devices, batch = problem.globalBatch();
   bool isRefusal =
-      !found && !found.error().closestPlan && found.error().category == ErrorCategory::NoPlan;
+      !found && !found.error().closestPlan && found.error().category == ErrorCategory::NoFit;
   if ((!found && !isRefusal) || asked.samplesPerRank || asked.fixedCalls || !isOpen(asked.spec) ||
       batch < 1 || batch % devices == 0 || (found && (devices & (devices - 1)) == 0))
     return;

@@ -82,7 +82,7 @@ static Result<CompletePlan> completeGroups(const Problem &problem, const Cluster
       library.batchOf(estimate.degrees.microBatch * estimate.degrees.dataRanks(),
                       estimate.degrees.cp);
   if (!whole.error.empty())
-    return Error{whole.error, ErrorCategory::NoPlan};
+    return Error{whole.error, ErrorCategory::NoFit};
   CompletePlan result;
   int64_t rank = 0;
   for (size_t group = 0; group < groupCount(estimate.degrees); ++group) {
@@ -123,7 +123,7 @@ static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
     return std::move(*solution);
   const ShardLibrary::Batch &whole = library.batchOf(samples, degrees.cp);
   if (!whole.error.empty())
-    return Error{whole.error, ErrorCategory::NoPlan};
+    return Error{whole.error, ErrorCategory::NoFit};
   return solveSharding(whole.problem, *whole.facts, library.getCluster(), degrees, options);
 }
 
@@ -153,7 +153,7 @@ Result<CompletePlan> completePlan(const Problem &problem, const Cluster &cluster
   }
   const ShardLibrary::Batch &whole = library.batchOf(samples, degrees.cp);
   if (!whole.error.empty())
-    return Error{whole.error, ErrorCategory::NoPlan};
+    return Error{whole.error, ErrorCategory::NoFit};
   if (folded)
     result.plan = unfold(*library.getFolding(), whole.problem, std::move(solution->plan));
   finish({whole.problem, *whole.facts, blocks, degrees.numMicrobatches}, estimate, cluster,

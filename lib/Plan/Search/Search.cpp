@@ -99,7 +99,7 @@ static Result<std::vector<CompletePlan>> completeBest(SearchState &state, bool a
       result.push_back(std::move(*whole));
   }
   if (result.empty())
-    return lastError ? *lastError : Error{"no plan fits", ErrorCategory::NoPlan};
+    return lastError ? *lastError : Error{"no plan fits", ErrorCategory::NoFit};
   std::stable_sort(result.begin(), result.end(), [](const CompletePlan &a, const CompletePlan &b) {
     return a.predicted.stepSeconds / double(a.globalBatch()) <
            b.predicted.stepSeconds / double(b.globalBatch());
@@ -193,14 +193,14 @@ SearchOutcome runStrategies(SearchState &state) {
   if (state.candidates.empty())
     return Error{"no plan for " + std::to_string(options.devices) + " devices" +
                      (state.refusal.empty() ? "" : ": " + state.refusal),
-                 ErrorCategory::NoPlan};
+                 ErrorCategory::NoFit};
   const std::vector<SearchRound> rounds = roundsOf(state);
   const bool outOfReach = !rounds.empty() && isOutOfReach(state);
   for (size_t i = 0; i < rounds.size() && !outOfReach; ++i)
     if (std::optional<SearchResult> fitting = runRound(state, rounds[i]))
       return std::move(*fitting);
   if (!options.findClosest && !isPinned(state.spec))
-    return Error{"no plan fits", ErrorCategory::NoPlan};
+    return Error{"no plan fits", ErrorCategory::NoFit};
   if (!outOfReach) {
     state.found.clear();
     searchClosest(state);

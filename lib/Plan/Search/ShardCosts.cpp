@@ -213,7 +213,7 @@ Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOp
   int64_t samples = degrees.microBatch * degrees.dataRanks();
   const Batch &whole = batchOf(samples, degrees.cp);
   if (!whole.error.empty())
-    return Error{whole.error, ErrorCategory::NoPlan};
+    return Error{whole.error, ErrorCategory::NoFit};
   auto folded = solveFolded(samples, degrees, options);
   if (!folded)
     return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);

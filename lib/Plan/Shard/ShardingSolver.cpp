@@ -331,13 +331,13 @@ OpId ShardingSolver::build() {
 Error ShardingSolver::illegal(OpId op) const {
   return {"no legal sharding of " + problem.ops[op].name + " (" + problem.ops[op].location +
               ") for " + summary(degrees),
-          ErrorCategory::NoPlan};
+          ErrorCategory::NoFit};
 }
 
 Result<Solution> ShardingSolver::solution(const CostNetwork::Solution &found) {
   double cost = found.cost + fixedSeconds, bound = found.bound + fixedSeconds;
   if (!(cost < kInfinity))
-    return Error{"no legal sharding for " + summary(degrees), ErrorCategory::NoPlan};
+    return Error{"no legal sharding for " + summary(degrees), ErrorCategory::NoFit};
   Solution solution;
   solution.seconds = cost;
   if (cost > bound * (1 + 1e-9))

@@ -16,8 +16,8 @@ Result<Arena> Arena::create(uint64_t bytes) {
                                 : ::mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (block == MAP_FAILED)
-    return Status(ExitCode::NoFit, "no memory for the arena of a rank, bytes: " +
-                                       std::to_string(bytes));
+    return Status(ErrorCategory::NoFit,
+                  "no memory for the arena of a rank, bytes: " + std::to_string(bytes));
   uint64_t start = reinterpret_cast<uint64_t>(block);
   uint64_t aligned = (start + kHugePage - 1) / kHugePage * kHugePage;
   if (aligned > start)

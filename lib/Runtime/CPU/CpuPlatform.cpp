@@ -120,7 +120,7 @@ private:
     return makeConv(queue, spec);
   }
   MadeOperation make(CpuQueue &, const AttentionSpec &, const std::string &) {
-    return Status(ExitCode::InputRefused,
+    return Status(ErrorCategory::InputRefused,
                   "no library of a processor computes attention as one call");
   }
   MadeOperation make(CpuQueue &queue, const CollectiveSpec &spec, const std::string &name) {
@@ -191,7 +191,7 @@ static Result<std::optional<CollectiveMoment>> momentFromEnvironment() {
                                {"thread", CollectiveMoment::Thread}})
     if (std::string_view(name) == known)
       return std::optional(moment);
-  return Status(ExitCode::Usage,
+  return Status(ErrorCategory::Usage,
                 std::string("DTC_COLLECTIVES must be start, wait or thread: ") + name);
 }
 

@@ -19,9 +19,10 @@ const dnnl::engine &engine() {
 Status checkScratch(uint64_t needed, uint64_t given) {
   if (needed <= given)
     return Status::ok();
-  return {ExitCode::NoFit, "the library needs more scratch memory on this machine than where the "
-                           "model was compiled (compile it again here): " +
-                               std::to_string(needed) + " bytes, has " + std::to_string(given)};
+  return {ErrorCategory::NoFit,
+          "the library needs more scratch memory on this machine than where the "
+          "model was compiled (compile it again here): " +
+              std::to_string(needed) + " bytes, has " + std::to_string(given)};
 }
 
 class MatmulOperation : public CpuOperation {
@@ -159,15 +160,15 @@ private:
 
 MadeOperation makeMatmul(CpuQueue &queue, const MatmulSpec &spec) {
   if (spec.call.epilogue != fbs::Epilogue::None)
-    return Status(ExitCode::NoFit, "processors have no products with an epilogue");
+    return Status(ErrorCategory::NoFit, "processors have no products with an epilogue");
   try {
     auto desc = describe(spec.call, engine());
     if (Status status = checkScratch(scratchBytes(desc), spec.scratchBytes); !status.isOk())
       return status;
     return made<MatmulOperation>(queue, spec, desc);
   } catch (const dnnl::error &error) {
-    return Status(ExitCode::NoFit, std::string("oneDNN has no such product on this machine: ") +
-                                       error.what());
+    return Status(ErrorCategory::NoFit,
+                  std::string("oneDNN has no such product on this machine: ") + error.what());
   }
 }
 
@@ -178,7 +179,7 @@ MadeOperation makeConv(CpuQueue &queue, const ConvSpec &spec) {
       return status;
     return made<ConvOperation>(queue, spec, parts);
   } catch (const dnnl::error &error) {
-    return Status(ExitCode::NoFit,
+    return Status(ErrorCategory::NoFit,
                   std::string("oneDNN has no such convolution on this machine: ") + error.what());
   }
 }

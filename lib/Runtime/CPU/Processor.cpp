@@ -56,17 +56,18 @@ std::string plainArch(const std::string &name) { return name == "x86_64" ? "x86-
 
 Status checkProcessor(const Manifest &manifest) {
   if (!manifest.arch.empty() && plainArch(manifest.arch) != machineArch())
-    return {ExitCode::NoFit, std::string("was compiled for another processor than this ") +
-                                 machineArch() + ": " + manifest.arch +
-                                 "; compile the model again on this machine"};
+    return {ErrorCategory::NoFit, std::string("was compiled for another processor than this ") +
+                                      machineArch() + ": " + manifest.arch +
+                                      "; compile the model again on this machine"};
   std::set<std::string> flags = processorFlags();
   std::string missing;
   for (const std::string &feature : manifest.processorFeatures)
     if (!flags.contains(plain(feature)))
       missing += (missing.empty() ? "" : ", ") + feature;
   if (!missing.empty())
-    return {ExitCode::NoFit, "was compiled for processor features that this machine lacks "
-                             "(compile the model again here): " + missing};
+    return {ErrorCategory::NoFit, "was compiled for processor features that this machine lacks "
+                                  "(compile the model again here): " +
+                                      missing};
   return Status::ok();
 }
 

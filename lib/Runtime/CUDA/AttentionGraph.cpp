@@ -297,7 +297,7 @@ Status AttentionGraph::make(uint64_t workspaceBytes) {
     describeBackward();
   DTC_CUDA_TRY(status);
   if (workspaceBytes < sumBytes)
-    return {ExitCode::NoFit, "the sums of attention don't fit into its workspace"};
+    return {ErrorCategory::NoFit, "the sums of attention don't fit into its workspace"};
   return plan.make(operations, type, workspaceBytes - sumBytes);
 }
 

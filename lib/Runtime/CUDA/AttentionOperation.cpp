@@ -18,9 +18,10 @@ public:
 
   Status prepare() {
     Status made = graph.make(workspaceBytes);
-    if (made.code() == ExitCode::NoFit)
-      return {ExitCode::NoFit, "cuDNN has no such attention for " + queue.gpu.name() + " within " +
-                                   std::to_string(workspaceBytes) + " bytes of workspace"};
+    if (made.category() == ErrorCategory::NoFit)
+      return {ErrorCategory::NoFit, "cuDNN has no such attention for " + queue.gpu.name() +
+                                        " within " + std::to_string(workspaceBytes) +
+                                        " bytes of workspace"};
     return made;
   }
 
@@ -42,7 +43,7 @@ private:
 MadeOperation makeAttention(CudaQueue &queue, const AttentionSpec &spec, Networks &networks) {
   DTC_CUDA_TRY(networks.open());
   if (size_t version = networks.calls().cudnnGetVersion(); version < kLeastVersion)
-    return Status(ExitCode::NoFit,
+    return Status(ErrorCategory::NoFit,
                   "attention needs cuDNN 9.16 or newer, got: " + std::to_string(version / 10000) +
                       "." + std::to_string(version / 100 % 100) +
                       "; pip install --upgrade nvidia-cudnn-cu13");

@@ -130,9 +130,10 @@ Status ConvOperation::choose(bool isWide) {
   if (!operation)
     return operation.status();
   Status made = plan.make({*operation}, type, workspaceBytes);
-  if (made.code() == ExitCode::NoFit)
-    return {ExitCode::NoFit, "cuDNN has no such convolution for " + queue.gpu.name() + " within " +
-                                 std::to_string(workspaceBytes) + " bytes of workspace"};
+  if (made.category() == ErrorCategory::NoFit)
+    return {ErrorCategory::NoFit, "cuDNN has no such convolution for " + queue.gpu.name() +
+                                      " within " + std::to_string(workspaceBytes) +
+                                      " bytes of workspace"};
   DTC_CUDA_TRY(std::move(made));
   plans[isWide] = std::move(plan);
   return Status::ok();

@@ -160,9 +160,9 @@ public:
       return count.status();
     if (*count >= (isShared ? 1 : ranksHere))
       return Status::ok();
-    return {ExitCode::NoFit, "has more ranks than this machine has GPUs, " +
-                                 std::to_string(*count) +
-                                 " (compile with fewer --devices): " + std::to_string(ranksHere)};
+    return {ErrorCategory::NoFit,
+            "has more ranks than this machine has GPUs, " + std::to_string(*count) +
+                " (compile with fewer --devices): " + std::to_string(ranksHere)};
   }
 
   Result<std::unique_ptr<Device>> createDevice(Communicator &communicator,
@@ -173,7 +173,7 @@ public:
     if (!ordinal)
       return ordinal.status();
     if (isShared && options.autotunes)
-      return Status(ExitCode::Usage, "--autotune needs a GPU for each rank (DTC_SHARE_GPU)");
+      return Status(ErrorCategory::Usage, "--autotune needs a GPU for each rank (DTC_SHARE_GPU)");
     Result<const Driver *> driver = libraries.driver.get();
     if (isShared)
       libraries.nccl.provide([&] { return sharedGpuCalls(**driver); });
@@ -206,7 +206,8 @@ private:
   /// Some launchers show each process a GPU of its own, and no other.
   Result<int> gpuOfProcess(int rank, int localProcess) {
     if (isShared)
-      return Status(ExitCode::Usage, "DTC_SHARE_GPU is for ranks that are threads of one process");
+      return Status(ErrorCategory::Usage,
+                    "DTC_SHARE_GPU is for ranks that are threads of one process");
     Result<int> count = countGpus();
     if (!count)
       return count;
@@ -214,11 +215,11 @@ private:
       return 0;
     if (localProcess < *count)
       return localProcess;
-    return Status(ExitCode::NoFit, "rank " + std::to_string(rank) + " needs GPU " +
-                                       std::to_string(localProcess) +
-                                       " of this machine, which has fewer (start one process for "
-                                       "each): " +
-                                       std::to_string(*count));
+    return Status(ErrorCategory::NoFit,
+                  "rank " + std::to_string(rank) + " needs GPU " + std::to_string(localProcess) +
+                      " of this machine, which has fewer (start one process for "
+                      "each): " +
+                      std::to_string(*count));
   }
 
   const bool isShared = sharesGpu();

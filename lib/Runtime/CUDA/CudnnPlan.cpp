@@ -99,7 +99,7 @@ Status CudnnPlan::make(const std::vector<Descriptor *> &operations, cudnnDataTyp
     if (plan)
       return Status::ok();
   }
-  return {ExitCode::NoFit, "no engine of cuDNN fits"};
+  return {ErrorCategory::NoFit, "no engine of cuDNN fits"};
 }
 
 Status CudnnPlan::findEngine(const Descriptor &graph, cudnnBackendHeurMode_t mode,
@@ -108,7 +108,7 @@ Status CudnnPlan::findEngine(const Descriptor &graph, cudnnBackendHeurMode_t mod
   Status asked = heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
                      .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
                      .finish();
-  if (asked.code() == ExitCode::NoFit)
+  if (asked.category() == ErrorCategory::NoFit)
     return Status::ok(); // no engine in this mode
   DTC_CUDA_TRY(std::move(asked));
   std::vector<std::unique_ptr<Descriptor>> configurations;
@@ -142,7 +142,7 @@ Status CudnnPlan::tryEngine(const Descriptor &configuration, cudnnDataType_t typ
   Status finished = made->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)
                         .set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, context)
                         .finish();
-  if (finished.code() == ExitCode::NoFit)
+  if (finished.category() == ErrorCategory::NoFit)
     return Status::ok(); // the heuristic's engines needn't take the graph
   DTC_CUDA_TRY(std::move(finished));
   Result<int64_t> needed = made->getNumber(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);

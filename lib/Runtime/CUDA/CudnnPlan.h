@@ -36,7 +36,7 @@ public:
                                   const Dims &strides);
 
   /// Takes the first engine that computes in `type` what the graph says, with the same bits
-  /// every time, and within the workspace. Has ExitCode::NoFit where there is none.
+  /// every time, and within the workspace. Has ErrorCategory::NoFit where there is none.
   Status make(const std::vector<Descriptor *> &operations, cudnnDataType_t type,
               uint64_t workspaceBytes);
 

@@ -86,8 +86,8 @@ Result<std::unique_ptr<Memory>> Gpu::allocateDevice(uint64_t bytes) {
   if (result == CUDA_ERROR_OUT_OF_MEMORY) {
     size_t free = 0, total = 0;
     DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuMemGetInfo_v2, &free, &total));
-    return Status(ExitCode::NoFit, "a rank needs " + std::to_string(bytes) + " bytes, but " +
-                                       title + " has only " + std::to_string(free) + " free");
+    return Status(ErrorCategory::NoFit, "a rank needs " + std::to_string(bytes) + " bytes, but " +
+                                            title + " has only " + std::to_string(free) + " free");
   }
   DTC_CUDA_TRY(driver.check(result, "cuMemAlloc_v2"));
   std::unique_ptr<Memory> memory = std::make_unique<DeviceMemory>(*this, start, bytes);
@@ -102,9 +102,9 @@ Result<std::unique_ptr<Memory>> Gpu::allocateHost(uint64_t bytes) {
   CUresult result = driver.cuMemHostAlloc(&start, std::max<uint64_t>(bytes, 1),
                                           kMemHostAllocPortable | kMemHostAllocDeviceMap);
   if (result == CUDA_ERROR_OUT_OF_MEMORY)
-    return Status(ExitCode::NoFit, "this machine has no pinned memory for the host arena of a "
-                                   "rank, bytes: " +
-                                       std::to_string(bytes));
+    return Status(ErrorCategory::NoFit, "this machine has no pinned memory for the host arena of a "
+                                        "rank, bytes: " +
+                                            std::to_string(bytes));
   DTC_CUDA_TRY(driver.check(result, "cuMemHostAlloc"));
   std::memset(start, 0, bytes);
   return std::unique_ptr<Memory>(

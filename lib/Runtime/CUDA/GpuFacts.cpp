@@ -14,7 +14,7 @@ Result<GpuFacts> findGpus() {
   if (!count)
     return count.status();
   if (*count == 0)
-    return Status(ExitCode::NoFit, "this machine has a driver, but no GPU");
+    return Status(ErrorCategory::NoFit, "this machine has a driver, but no GPU");
   GpuFacts facts;
   facts.count = *count;
   Result<std::unique_ptr<Gpu>> first = Gpu::open(*driver, 0);

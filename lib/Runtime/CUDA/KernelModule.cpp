@@ -49,14 +49,15 @@ Result<std::unique_ptr<KernelModule>> KernelModule::load(const Gpu &gpu,
     result = made->loadImage(std::string(textOf(*ptx)).c_str(), log);
   }
   if (!file)
-    return Status(ExitCode::NoFit, "has no kernels for " + gpu.name() + " (compile with --arch " +
-                                       gpu.architecture() + ")");
+    return Status(ErrorCategory::NoFit, "has no kernels for " + gpu.name() +
+                                            " (compile with --arch " + gpu.architecture() + ")");
   if (result == CUDA_SUCCESS)
     return made;
   std::string why = gpu.driver.check(result, "cuModuleLoadDataEx").message();
   if (std::string line = firstLine(log); !line.empty())
     why += ": " + line;
-  return Status(ExitCode::NoFit, file->name + ": cannot be loaded onto " + gpu.name() + ": " + why);
+  return Status(ErrorCategory::NoFit,
+                file->name + ": cannot be loaded onto " + gpu.name() + ": " + why);
 }
 
 CUresult KernelModule::loadImage(const char *image, std::string &log) {

@@ -51,7 +51,7 @@ Result<Driver> Driver::load() {
 #include "dtc-cuda/DriverFunctions.def"
   DTC_CUDA_TRY(symbols.status());
   if (CUresult result = driver.cuInit(0); result == CUDA_ERROR_NO_DEVICE)
-    return Status(ExitCode::NoFit, "this machine has no GPU that CUDA's driver can use");
+    return Status(ErrorCategory::NoFit, "this machine has no GPU that CUDA's driver can use");
   else
     DTC_CUDA_TRY(driver.check(result, "cuInit"));
   return driver;
@@ -61,7 +61,8 @@ Status Driver::error(CUresult result, const char *call) const {
   const char *name = nullptr, *text = nullptr;
   cuGetErrorName(result, &name);
   cuGetErrorString(result, &text);
-  return {isMisfit(result) ? ExitCode::NoFit : ExitCode::Failed, callText(call, name, text)};
+  return {isMisfit(result) ? ErrorCategory::NoFit : ErrorCategory::Failed,
+          callText(call, name, text)};
 }
 
 Result<CublasLt> CublasLt::load() {
@@ -97,7 +98,7 @@ Status Cudnn::error(cudnnStatus_t status, const char *call) const {
   bool isMisfit = status / 1000 == CUDNN_STATUS_NOT_SUPPORTED / 1000;
   char last[512] = "";
   cudnnGetLastErrorString(last, sizeof(last));
-  return {isMisfit ? ExitCode::NoFit : ExitCode::Failed,
+  return {isMisfit ? ErrorCategory::NoFit : ErrorCategory::Failed,
           callText(call, cudnnGetErrorString(status), *last ? last : nullptr)};
 }
 

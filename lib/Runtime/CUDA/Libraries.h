@@ -65,7 +65,7 @@ struct Cudnn {
   static Result<Cudnn> load();
   Status create(Context &context) const { return DTC_CUDA_CALL(*this, cudnnCreate, &context); }
   void destroy(Context context) const { cudnnDestroy(context); }
-  /// What it can't do has ExitCode::NoFit.
+  /// What it can't do has ErrorCategory::NoFit.
   Status check(cudnnStatus_t status, const char *call) const {
     return status == CUDNN_STATUS_SUCCESS ? Status::ok() : error(status, call);
   }

@@ -106,9 +106,9 @@ Status allowShared(const CudaQueue &queue, CUfunction kernel, const LaunchSpec &
                                       static_cast<int>(spec.geometry->sharedBytes));
   if (result == CUDA_SUCCESS)
     return Status::ok();
-  return {ExitCode::NoFit, "the kernel " + spec.kernel + " needs more shared memory than " +
-                               queue.gpu.name() +
-                               " has, bytes: " + std::to_string(spec.geometry->sharedBytes)};
+  return {ErrorCategory::NoFit, "the kernel " + spec.kernel + " needs more shared memory than " +
+                                    queue.gpu.name() +
+                                    " has, bytes: " + std::to_string(spec.geometry->sharedBytes)};
 }
 
 } // namespace
@@ -123,11 +123,11 @@ MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, const KernelM
   DTC_CUDA_TRY(DTC_CUDA_CALL(queue.driver, cuFuncGetAttribute, &most,
                              CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, *kernel));
   if (spec.geometry->threads > static_cast<uint32_t>(most))
-    return Status(ExitCode::NoFit, "the kernel " + spec.kernel +
-                                       " has more threads in a block "
-                                       "than " +
-                                       queue.gpu.name() + " can run, " + std::to_string(most) +
-                                       ": " + std::to_string(spec.geometry->threads));
+    return Status(ErrorCategory::NoFit, "the kernel " + spec.kernel +
+                                            " has more threads in a block "
+                                            "than " +
+                                            queue.gpu.name() + " can run, " + std::to_string(most) +
+                                            ": " + std::to_string(spec.geometry->threads));
   DTC_CUDA_TRY(allowShared(queue, *kernel, spec));
   return made<LaunchOperation>(queue, spec, *kernel);
 }

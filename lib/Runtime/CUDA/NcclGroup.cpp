@@ -152,7 +152,7 @@ Status RankProgress::checkTime(Clock::time_point &since, uint64_t &activity) {
 }
 
 Status RankProgress::failLate(const std::string &text, std::optional<int> missing) {
-  Status reason(ExitCode::RankLost, text);
+  Status reason(ErrorCategory::RankLost, text);
   return fail(recording == 0 ? communicator.waitedTooLong(reason, missing) : reason);
 }
 

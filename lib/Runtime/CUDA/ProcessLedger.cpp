@@ -59,10 +59,10 @@ Result<ncclUniqueId> ProcessLedger::awaitId(int position) {
       return status;
     if (std::chrono::steady_clock::now() > end) {
       auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit).count();
-      return Status(ExitCode::RankLost, "rank " + std::to_string(book.communicator.rank()) +
-                                            " waited " + std::to_string(seconds) +
-                                            " s for the start of a communicator by rank: " +
-                                            std::to_string(*std::ranges::min_element(ranks())));
+      return Status(ErrorCategory::RankLost,
+                    "rank " + std::to_string(book.communicator.rank()) + " waited " +
+                        std::to_string(seconds) + " s for the start of a communicator by rank: " +
+                        std::to_string(*std::ranges::min_element(ranks())));
     }
     changed.wait_for(lock, kMostPause);
   }

@@ -210,7 +210,7 @@ Result<std::optional<int>> ProductTuner::fastest(CudaQueue &queue, Product &prod
     bytes += (size + kAlignment - 1) / kAlignment * kAlignment;
   }
   auto memory = gpu.allocateDevice(bytes);
-  if (!memory && memory.status().code() == ExitCode::NoFit)
+  if (!memory && memory.status().category() == ErrorCategory::NoFit)
     return std::optional<int>();
   if (!memory)
     return memory.status();

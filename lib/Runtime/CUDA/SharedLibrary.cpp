@@ -33,16 +33,16 @@ Result<SharedLibrary> SharedLibrary::open(const LibraryInfo &info) {
     if (void *handle = ::dlopen(name, RTLD_NOW | RTLD_LOCAL))
       return SharedLibrary(info, name, handle);
   }
-  return Status(ExitCode::NoFit, std::string("cannot load ") + info.title + " (" +
-                                     info.files.front() + ")" + reason + "; " + info.remedy +
-                                     ", or set " + kFolderVariable + " to its folder");
+  return Status(ErrorCategory::NoFit, std::string("cannot load ") + info.title + " (" +
+                                          info.files.front() + ")" + reason + "; " + info.remedy +
+                                          ", or set " + kFolderVariable + " to its folder");
 }
 
 void *SharedLibrary::find(const char *symbol) const { return ::dlsym(handle, symbol); }
 
 Status SharedLibrary::lacks(const char *symbol) const {
-  return {ExitCode::NoFit, file + " is too old for this dtc-run, it lacks the function " + symbol +
-                               "; " + info.remedy};
+  return {ErrorCategory::NoFit, file + " is too old for this dtc-run, it lacks the function " +
+                                    symbol + "; " + info.remedy};
 }
 
 } // namespace dtc::rt::cuda

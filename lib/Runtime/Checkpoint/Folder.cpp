@@ -51,8 +51,9 @@ Result<CheckpointFolder> CheckpointFolder::claim(const std::string &path) {
                   (error ? error.message() : std::strerror(errno)));
   // The lock ends with the process, however that ends. A file system without locks has none.
   if (::flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return Status(ExitCode::Usage, path + ": another run writes its checkpoints here; give each "
-                                          "its own --checkpoint-dir");
+    return Status(ErrorCategory::Usage, path +
+                                            ": another run writes its checkpoints here; give each "
+                                            "its own --checkpoint-dir");
   folder.removePartials();
   return folder;
 }

@@ -34,11 +34,11 @@ Result<std::optional<CheckpointReader>> openNewest(const CheckpointFolder &folde
 Status checkSettings(const RunOptions &options, const CheckpointReader &reader, int64_t samples) {
   const TrainingPoint &point = reader.point();
   if (options.seed && *options.seed != point.seed)
-    return {ExitCode::Usage, reader.path() + ": was saved by a run with --seed " +
-                                 std::to_string(point.seed) + ", this one has --seed " +
-                                 std::to_string(*options.seed)};
+    return {ErrorCategory::Usage, reader.path() + ": was saved by a run with --seed " +
+                                      std::to_string(point.seed) + ", this one has --seed " +
+                                      std::to_string(*options.seed)};
   if (options.shuffle != point.shuffle)
-    return {ExitCode::Usage,
+    return {ErrorCategory::Usage,
             reader.path() + ": was saved by a run " + (point.shuffle ? "without" : "with") +
                 " --no-shuffle, this one is " + (point.shuffle ? "with" : "without")};
   if (point.samples != samples)
@@ -54,10 +54,11 @@ Result<std::optional<CheckpointReader>> openResumed(const RunOptions &options,
                                                     int64_t samples) {
   std::vector<int64_t> steps = folder.steps();
   if (!steps.empty() && !options.resume)
-    return Status(ExitCode::Usage, options.checkpointDir +
-                                       ": has checkpoints of another run; add --resume to go on "
-                                       "from the newest, or give another --checkpoint-dir: step-" +
-                                       std::to_string(steps.front()));
+    return Status(ErrorCategory::Usage,
+                  options.checkpointDir +
+                      ": has checkpoints of another run; add --resume to go on "
+                      "from the newest, or give another --checkpoint-dir: step-" +
+                      std::to_string(steps.front()));
   auto newest = openNewest(folder, leads(options));
   if (!newest || !*newest)
     return newest;

@@ -1,5 +1,6 @@
 #include "dtc-rt/Checkpoint/Writer.h"
 
+#include "dtc-rt/PackageFormat.h"
 #include "dtc-rt/Sha256.h"
 
 #include <algorithm>

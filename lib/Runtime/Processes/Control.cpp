@@ -71,7 +71,7 @@ void ProcessWorld::Impl::handle(int peer, FrameKind kind, const std::string &tex
     hearTimedOut(text);
     break;
   case FrameKind::Abort:
-    end({ExitCode::RankLost, text}, text);
+    end({ErrorCategory::RankLost, text}, text);
     break;
   case FrameKind::Done: {
     std::lock_guard lock(mutex);
@@ -88,12 +88,12 @@ void ProcessWorld::Impl::ended(int peer) {
     isExpected = controls[peer].isDone || peer < 0;
   }
   if (!isExpected)
-    abort({ExitCode::RankLost, "rank " + std::to_string(peer) +
-                                   " was lost: its process has ended or cannot be reached"});
+    abort({ErrorCategory::RankLost, "rank " + std::to_string(peer) +
+                                        " was lost: its process has ended or cannot be reached"});
 }
 
 void ProcessWorld::Impl::abort(const Status &reason) {
-  bool namesRank = reason.code() == ExitCode::RankLost;
+  bool namesRank = reason.category() == ErrorCategory::RankLost;
   end(reason,
       namesRank ? reason.message()
                 : "ended because of rank " + std::to_string(launch.rank) + ": " + reason.message());
@@ -121,7 +121,7 @@ Status ProcessWorld::Impl::reason() const {
 }
 
 Status ProcessWorld::Impl::check() const {
-  return isAborted() ? Status(ExitCode::RankLost, reason().message()) : Status::ok();
+  return isAborted() ? Status(ErrorCategory::RankLost, reason().message()) : Status::ok();
 }
 
 void ProcessWorld::Impl::post(int peer, FrameKind kind, const std::string &text) {
@@ -176,7 +176,7 @@ Status ProcessWorld::Impl::close(const Status &status) {
            std::ranges::all_of(controls, [](const auto &entry) { return entry.second.isDone; });
   };
   if (!waitFor(timeLimit, allDone))
-    abort({ExitCode::RankLost,
+    abort({ErrorCategory::RankLost,
            "rank " + std::to_string(launch.rank) + " waited at the end of the run for the others"});
   if (leads && !isAborted())
     for (int peer = 1; peer < launch.worldSize; ++peer)
@@ -187,7 +187,7 @@ Status ProcessWorld::Impl::close(const Status &status) {
 
 Status ProcessWorld::Impl::lost(int peer, const std::string &reason) {
   waitFor(kToldTime, [&] { return isAborted(); });
-  abort({ExitCode::RankLost, "rank " + std::to_string(peer) + " was lost: " + reason});
+  abort({ErrorCategory::RankLost, "rank " + std::to_string(peer) + " was lost: " + reason});
   return check();
 }
 

@@ -181,9 +181,9 @@ Status Exchange::timedOut(const ExchangeCall &call, const std::vector<int> &miss
   for (int peer : missing)
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(peer);
   auto seconds = std::chrono::duration_cast<std::chrono::seconds>(world.limit()).count();
-  Status status(ExitCode::RankLost, rankText(world.rank()) + " waited " + std::to_string(seconds) +
-                                        " s in " + call.name + atPurpose(call) +
-                                        " for rank: " + ranks);
+  Status status(ErrorCategory::RankLost, rankText(world.rank()) + " waited " +
+                                             std::to_string(seconds) + " s in " + call.name +
+                                             atPurpose(call) + " for rank: " + ranks);
   return world.timedOut(status, missing.front());
 }
 

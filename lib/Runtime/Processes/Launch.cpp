@@ -36,7 +36,7 @@ constexpr Launcher kSlurm = {"SLURM_PROCID",
                              {nullptr, nullptr},
                              {"SLURM_JOB_ID", "SLURM_STEP_ID"}};
 
-Status wrong(std::string message) { return {ExitCode::Usage, std::move(message)}; }
+Status wrong(std::string message) { return {ErrorCategory::Usage, std::move(message)}; }
 
 class Reader {
 public:

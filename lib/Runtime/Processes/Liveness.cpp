@@ -71,9 +71,9 @@ asio::awaitable<void> ProcessWorld::Impl::beat() {
       }
     }
     if (silent >= 0)
-      abort({ExitCode::RankLost, "rank " + std::to_string(silent) +
-                                     " was lost: its process has not answered for " +
-                                     std::to_string(kMostSilentBeats) + " s"});
+      abort({ErrorCategory::RankLost, "rank " + std::to_string(silent) +
+                                          " was lost: its process has not answered for " +
+                                          std::to_string(kMostSilentBeats) + " s"});
     for (int peer : peers)
       post(peer, FrameKind::Alive, bytesOf(own));
   }
@@ -107,7 +107,7 @@ void ProcessWorld::Impl::hearTimedOut(const std::string &text) {
 asio::awaitable<void> ProcessWorld::Impl::blame(std::optional<int> missing, std::string text) {
   asio::steady_timer timer(io, kBlameTime);
   co_await timer.async_wait(asio::use_awaitable);
-  abort({ExitCode::RankLost, text + whoIsToBlame(missing)});
+  abort({ErrorCategory::RankLost, text + whoIsToBlame(missing)});
 }
 
 /// What to add to the words of a rank that has waited too long.

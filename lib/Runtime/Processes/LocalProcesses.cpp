@@ -1,4 +1,5 @@
 #include "dtc-rt/LocalProcesses.h"
+#include "dtc-io/ExitCodes.h"
 
 #include "Asio.h"
 
@@ -207,19 +208,19 @@ private:
   void note(size_t rank, int how) {
     std::string name = "rank " + std::to_string(rank);
     if (WIFSIGNALED(how)) {
-      keep(killed, {ExitCode::RankLost, name + " was lost: it was ended by signal " +
-                                            std::to_string(WTERMSIG(how)) + " (" +
-                                            ::strsignal(WTERMSIG(how)) + ")"});
+      keep(killed, {ErrorCategory::RankLost, name + " was lost: it was ended by signal " +
+                                                 std::to_string(WTERMSIG(how)) + " (" +
+                                                 ::strsignal(WTERMSIG(how)) + ")"});
       return;
     }
-    auto code = static_cast<ExitCode>(WEXITSTATUS(how));
-    Status told(code, ranks[rank].told.empty()
-                          ? name + " ended with exit code " + std::to_string(WEXITSTATUS(how))
-                          : ranks[rank].told);
-    if (code == ExitCode::RankLost)
-      keep(lost, told);
-    else if (code != ExitCode::Done)
-      keep(cause, told);
+    int code = WEXITSTATUS(how);
+    if (code == 0)
+      return;
+    ErrorCategory category = io::categoryOf(code);
+    Status told(category, ranks[rank].told.empty()
+                              ? name + " ended with exit code " + std::to_string(code)
+                              : ranks[rank].told);
+    keep(category == ErrorCategory::RankLost ? lost : cause, told);
   }
 
   static void keep(std::optional<Status> &first, const Status &status) {
@@ -255,10 +256,10 @@ Status runLocalProcesses(const std::string &artifact, char *const *arguments) {
     return package.status();
   int64_t ranks = package->manifest().worldSize;
   if (ranks > kMostProcesses)
-    return {ExitCode::NoFit, artifact +
-                                 ": has more ranks than one machine should have processes "
-                                 "(start them by a launcher on several): " +
-                                 std::to_string(ranks)};
+    return {ErrorCategory::NoFit, artifact +
+                                      ": has more ranks than one machine should have processes "
+                                      "(start them by a launcher on several): " +
+                                      std::to_string(ranks)};
   Result<std::string> token = drawToken();
   if (!token)
     return token.status();
@@ -277,7 +278,7 @@ std::optional<ParentLink> ParentLink::find() {
     return std::nullopt;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != std::atoi(parent)) // it ended before
-    std::_Exit(static_cast<int>(ExitCode::Failed));
+    std::_Exit(io::exitCodeOf(ErrorCategory::Failed));
   return ParentLink(kParentDescriptor);
 }
 

@@ -46,7 +46,7 @@ Result<asio::ip::address> resolve(asio::io_context &io, const std::string &host)
   std::error_code error;
   auto found = tcp::resolver(io).resolve(host, "", error);
   if (error || found.empty())
-    return Status(ExitCode::Usage, "MASTER_ADDR is not known here: " + host);
+    return Status(ErrorCategory::Usage, "MASTER_ADDR is not known here: " + host);
   for (const auto &entry : found)
     if (entry.endpoint().address().is_v4())
       return entry.endpoint().address();
@@ -83,7 +83,7 @@ Status ProcessWorld::Impl::connect() {
   std::string text = start + missingRanks();
   if (!controls.contains(0) && launch.rank != 0)
     text += ", at " + place + (sawStranger ? ", where something of another job listens" : "");
-  return {ExitCode::RankLost, text};
+  return {ErrorCategory::RankLost, text};
 }
 
 Status ProcessWorld::Impl::listenAsLeader() {
@@ -227,7 +227,7 @@ void ProcessWorld::Impl::admit(SharedSocket socket, const Claim &claim) {
   if (all)
     sendTable();
   if (!problem.empty())
-    abort({ExitCode::Usage, problem});
+    abort({ErrorCategory::Usage, problem});
   changed.notify_all();
 }
 
@@ -261,7 +261,7 @@ Result<tcp::socket> ProcessWorld::Impl::open(asio::io_context &own, int peer,
     std::lock_guard lock(mutex);
     auto found = arrived.find(key);
     if (isAborted() || found == arrived.end())
-      return Status(ExitCode::RankLost, "it has opened no connection");
+      return Status(ErrorCategory::RankLost, "it has opened no connection");
     tcp::socket socket(own, endpoints[launch.rank == 0 ? 0 : peer].protocol(), found->second);
     arrived.erase(found);
     return socket;
@@ -297,7 +297,7 @@ Result<tcp::socket> ProcessWorld::Impl::open(asio::io_context &own, int peer,
       waitFor(kPause, [&] { return isAborted(); });
   }
   if (dialled != Dialled::Open)
-    return Status(ExitCode::RankLost, "cannot be reached");
+    return Status(ErrorCategory::RankLost, "cannot be reached");
   return std::move(*socket);
 }
 

@@ -48,7 +48,7 @@ struct Planner {
     std::string error;
     if (estimator.estimate(degrees, variant, {1e9, true}, estimate, error) !=
         Estimator::Outcome::Found)
-      return Error{"no estimate: " + error, ErrorCategory::NoPlan};
+      return Error{"no estimate: " + error, ErrorCategory::NoFit};
     return completePlan(problem, on, shardings, estimate);
   }
   /// The plan of the whole model.

@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::test;
 
@@ -22,7 +23,7 @@ void expectRefused(const std::string &bytes, const std::string &word,
                    const char *name = "x.safetensors") {
   Result<ArrayFile> file = openBytes(bytes, name);
   ASSERT_FALSE(file) << word;
-  EXPECT_EQ(file.status().code(), ExitCode::InputRefused);
+  EXPECT_EQ(file.status().category(), ErrorCategory::InputRefused);
   EXPECT_NE(file.status().message().find(word), std::string::npos) << file.status().message();
   EXPECT_NE(file.status().message().find(name), std::string::npos) << file.status().message();
 }
@@ -140,6 +141,6 @@ TEST(ArrayFile, MissingFile) {
   TemporaryFolder folder;
   Result<ArrayFile> file = ArrayFile::open(folder / "none");
   ASSERT_FALSE(file);
-  EXPECT_EQ(file.status().code(), ExitCode::InputRefused);
+  EXPECT_EQ(file.status().category(), ErrorCategory::InputRefused);
   EXPECT_FALSE(ArrayFile::open("/tmp")); // a folder
 }

@@ -16,6 +16,7 @@
 #include <thread>
 #include <unistd.h>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace std::chrono_literals;
 
@@ -345,9 +346,9 @@ TEST_P(CommunicatorTest, FailureOfOneRankEndsAll) {
     return c.barrier(everyone(c));
   }, 1h);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 1min); // not the limit of an hour
-  EXPECT_EQ(statuses[2].code(), ExitCode::InputRefused);
+  EXPECT_EQ(statuses[2].category(), ErrorCategory::InputRefused);
   for (int rank : {0, 1, 3}) {
-    EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
+    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
     EXPECT_NE(statuses[rank].message().find("the data is wrong"), std::string::npos);
   }
 }
@@ -374,7 +375,7 @@ TEST_P(CommunicatorTest, TimeoutNamesRankAndWait) {
       },
       GetParam() ? 2s : 200ms); // processes also meet within it
   for (int rank : {0, 2}) {
-    EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
+    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
     EXPECT_NE(statuses[rank].message().find("in all_reduce at gradients for rank: 1"),
               std::string::npos) << statuses[rank].message();
   }
@@ -405,7 +406,7 @@ TEST_P(ProcessesTest, AProcessThatDoesNotAnswerIsNamedWhereNobodyIsMissing) {
   }
   auto world = ProcessWorld::connect(launches[0], 20s);
   ::kill(other, SIGSTOP);
-  const Status reason(ExitCode::RankLost, "rank 0 waited 2 s for its GPU");
+  const Status reason(ErrorCategory::RankLost, "rank 0 waited 2 s for its GPU");
   const Status status =
       world ? (*world)->communicator(0)->waitedTooLong(reason, std::nullopt) : world.status();
   ::kill(other, SIGKILL);
@@ -432,7 +433,7 @@ TEST_P(ProcessesTest, TheRankThatOthersWaitForIsNamed) {
       },
       1500ms);
   for (int rank : {0, 1}) {
-    EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
+    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
     EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos)
         << statuses[rank].message();
   }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::test;
 
@@ -46,7 +47,7 @@ void expectRefused(const std::string &bytes, const std::string &word,
                    const char *name = "data.safetensors") {
   Result<DataSet> set = openData(bytes, manifest, name);
   ASSERT_FALSE(set) << word;
-  EXPECT_EQ(set.status().code(), ExitCode::InputRefused);
+  EXPECT_EQ(set.status().category(), ErrorCategory::InputRefused);
   EXPECT_NE(set.status().message().find(word), std::string::npos) << set.status().message();
   EXPECT_NE(set.status().message().find(name), std::string::npos) << set.status().message();
 }
@@ -135,7 +136,7 @@ TEST(DataSet, ValuesOutOfRangeAreNamed) {
     return set->read(input, samples, Shard{{0, 0}, {4, 3}}, DType::I64,
                      reinterpret_cast<char *>(values.data()));
   };
-  EXPECT_EQ(read(0).code(), ExitCode::InputRefused);
+  EXPECT_EQ(read(0).category(), ErrorCategory::InputRefused);
   EXPECT_NE(read(0).message().find("ids: sample 2: is not in [0, 10): 10"), std::string::npos)
       << read(0).message();
   EXPECT_NE(read(1).message().find("target: sample 1: is not in [0, 10): -1"), std::string::npos)

@@ -1,6 +1,7 @@
 #include "ProgramBuilder.h"
 #include "RunProgram.h"
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::test;
 
@@ -60,7 +61,7 @@ TEST(Executor, MissingKernelIsNamed) {
   program.kernels = {"no_such_kernel"};
   addInstruction(program, launchOf(0, {stepRef(0)}, 1, 1), "softmax.3");
   Status status = runProgram(program, manifest, nothing, [](int, const char *) {}, kernels());
-  EXPECT_EQ(status.code(), ExitCode::InputRefused);
+  EXPECT_EQ(status.category(), ErrorCategory::InputRefused);
   EXPECT_NE(status.message().find("step: softmax.3: "), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("no_such_kernel"), std::string::npos);
 }
@@ -151,6 +152,6 @@ TEST(Executor, FailureOnOneRankEndsTheOthers) {
   addInstruction(program, launchOf(0, {}, 1, 1));
   auto start = std::chrono::steady_clock::now();
   Status status = runProgram(program, manifest, nothing, [](int, const char *) {}, kernels());
-  EXPECT_EQ(status.code(), ExitCode::InputRefused);
+  EXPECT_EQ(status.category(), ErrorCategory::InputRefused);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }

@@ -5,6 +5,7 @@
 
 #include <map>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 
 namespace {
@@ -28,7 +29,7 @@ Launch launchOf(const Variables &variables) {
 void expectWrong(const Variables &variables, const std::string &word) {
   Result<std::optional<Launch>> launch = read(variables);
   ASSERT_FALSE(launch);
-  EXPECT_EQ(launch.status().code(), ExitCode::Usage);
+  EXPECT_EQ(launch.status().category(), ErrorCategory::Usage);
   EXPECT_NE(launch.status().message().find(word), std::string::npos) << launch.status().message();
 }
 

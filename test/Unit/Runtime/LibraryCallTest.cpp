@@ -5,6 +5,7 @@
 
 #include <random>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::test;
 
@@ -308,7 +309,7 @@ TEST(Convolution, OneDimension) {
   checkAllKinds({plain({2, 4, 16}), plain({8, 4, 5}), plain({2, 8, 16}), {1}, {2}, {2}, {1}});
 }
 
-TEST(LibraryCall, TooLittleScratchIsExitCode4) {
+TEST(LibraryCall, TooLittleScratchDoesntFit) {
   Json manifest = emptyManifest();
   fbs::ProgramT program = emptyProgram(manifest, kArena);
   auto half = fbs::DType::F32;
@@ -323,6 +324,6 @@ TEST(LibraryCall, TooLittleScratchIsExitCode4) {
   op.groups = 1;
   addInstruction(program, std::move(op));
   Status status = runProgram(program, manifest, [](int, char *) {}, [](int, const char *) {});
-  EXPECT_EQ(status.code(), ExitCode::NoFit) << status.message();
+  EXPECT_EQ(status.category(), ErrorCategory::NoFit) << status.message();
   EXPECT_NE(status.message().find("scratch"), std::string::npos);
 }

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::test;
 
@@ -38,7 +39,7 @@ Status useAll(const std::string &bytes) {
 void expectRefused(const Json &manifest, const std::string &word) {
   Result<Package> package = openBytes(artifactOf(manifest, {{"program/0.bin", "p"}}));
   ASSERT_FALSE(package) << word;
-  EXPECT_EQ(package.status().code(), ExitCode::InputRefused);
+  EXPECT_EQ(package.status().category(), ErrorCategory::InputRefused);
   EXPECT_NE(package.status().message().find(word), std::string::npos)
       << package.status().message();
   EXPECT_NE(package.status().message().find("model.dtc: manifest.json: "), std::string::npos)
@@ -62,7 +63,7 @@ TEST(Package, EveryTruncationIsRefused) {
   std::string bytes = goodArtifact();
   for (size_t keep = 0; keep < bytes.size(); keep += keep < bytes.size() - 200 ? 13 : 1) {
     Status status = useAll(bytes.substr(0, keep));
-    EXPECT_EQ(status.code(), ExitCode::InputRefused) << keep;
+    EXPECT_EQ(status.category(), ErrorCategory::InputRefused) << keep;
     EXPECT_NE(status.message().find("model.dtc"), std::string::npos);
   }
 }
@@ -73,7 +74,7 @@ TEST(Package, FlippedBitsInMembersAreNoticed) {
     std::string damaged = bytes;
     damaged[bytes.find(content) + 2] ^= 1;
     Status status = useAll(damaged);
-    EXPECT_EQ(status.code(), ExitCode::InputRefused) << content;
+    EXPECT_EQ(status.category(), ErrorCategory::InputRefused) << content;
   }
 }
 
@@ -83,13 +84,13 @@ TEST(Package, NoFlippedBitCrashes) {
     std::string damaged = bytes;
     damaged[at] ^= static_cast<char>(1 << at % 8);
     Status status = useAll(damaged);
-    EXPECT_TRUE(status.isOk() || status.code() == ExitCode::InputRefused) << at;
+    EXPECT_TRUE(status.isOk() || status.category() == ErrorCategory::InputRefused) << at;
   }
 }
 
 TEST(Package, RefusesForeignFiles) {
-  EXPECT_EQ(useAll("").code(), ExitCode::InputRefused);
-  EXPECT_EQ(useAll(std::string(1000, 'x')).code(), ExitCode::InputRefused);
+  EXPECT_EQ(useAll("").category(), ErrorCategory::InputRefused);
+  EXPECT_EQ(useAll(std::string(1000, 'x')).category(), ErrorCategory::InputRefused);
   EXPECT_NE(useAll(zipOf({{"other", "x"}}, "")).message().find("manifest.json"),
             std::string::npos);
   EXPECT_FALSE(Package::open("/nonexistent/model.dtc"));
@@ -173,28 +174,29 @@ TEST(Manifest, NoDamageCrashes) {
       damaged[at] = value;
       Result<Manifest> result = Manifest::parse(damaged);
       if (!result)
-        EXPECT_EQ(result.status().code(), ExitCode::InputRefused);
+        EXPECT_EQ(result.status().category(), ErrorCategory::InputRefused);
     }
 }
 
-TEST(Processor, MissingFeaturesAreExitCode4) {
+TEST(Processor, MissingFeaturesDontFit) {
   Json manifest = emptyManifest();
   EXPECT_TRUE(checkProcessor(parsed(manifest)).isOk());
   manifest["processor"]["features"] = {"sse2", "avx9000"};
   Status status = checkProcessor(parsed(manifest));
-  EXPECT_EQ(status.code(), ExitCode::NoFit);
+  EXPECT_EQ(status.category(), ErrorCategory::NoFit);
   EXPECT_NE(status.message().find("avx9000"), std::string::npos);
   EXPECT_EQ(status.message().find("sse2"), std::string::npos);
   manifest["processor"] = {{"arch", "riscv64"}, {"features", Json::array()}};
-  EXPECT_EQ(checkProcessor(parsed(manifest)).code(), ExitCode::NoFit);
-  EXPECT_EQ(openPlatform(parsed(manifest), /*ranksHere=*/1).status().code(), ExitCode::NoFit);
+  EXPECT_EQ(checkProcessor(parsed(manifest)).category(), ErrorCategory::NoFit);
+  EXPECT_EQ(openPlatform(parsed(manifest), /*ranksHere=*/1).status().category(),
+            ErrorCategory::NoFit);
 }
 
-TEST(Platforms, AnUnknownTargetIsExitCode4) {
+TEST(Platforms, AnUnknownTargetDoesntFit) {
   Json manifest = emptyManifest();
   EXPECT_TRUE(openPlatform(parsed(manifest), /*ranksHere=*/1));
   manifest["target"] = "abacus";
   Status status = openPlatform(parsed(manifest), /*ranksHere=*/1).status();
-  EXPECT_EQ(status.code(), ExitCode::NoFit);
+  EXPECT_EQ(status.category(), ErrorCategory::NoFit);
   EXPECT_NE(status.message().find("abacus"), std::string::npos);
 }

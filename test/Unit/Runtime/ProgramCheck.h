@@ -16,7 +16,7 @@ inline std::string check(const fbs::ProgramT &program, const Json &manifest) {
   Result<ProgramView> view = ProgramView::open(bytes, parsed(manifest));
   if (view)
     return {};
-  EXPECT_EQ(view.status().code(), ExitCode::InputRefused);
+  EXPECT_EQ(view.status().category(), ErrorCategory::InputRefused);
   return view.status().message();
 }
 

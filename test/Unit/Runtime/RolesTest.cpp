@@ -2,6 +2,7 @@
 #include "ProgramBuilder.h"
 #include "RunProgram.h"
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::test;
 using namespace std::chrono_literals;
@@ -161,7 +162,7 @@ TEST(Roles, MessagesOfDifferentSizesAreAnError) {
   fbs::ProgramT first = firstStage({2, 1}), last = lastStage({0, 3}, kBytes / 2);
   Status status = runRoles({&first, &last}, manifestOfStages(), fillStages,
                            [](int, const char *) {}, {readFile(DTC_TEST_KERNELS)});
-  EXPECT_EQ(status.code(), ExitCode::Failed);
+  EXPECT_EQ(status.category(), ErrorCategory::Failed);
   for (const char *part : {"sends 16 bytes at stage.send", "at stage.receive", "has 8 bytes"})
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
 }
@@ -175,7 +176,7 @@ TEST(Roles, AMessageThatIsNotSentEndsInTimeWithRanks) {
   Status status = runRoles({&first, &last}, manifestOfStages(), fillStages,
                            [](int, const char *) {}, {readFile(DTC_TEST_KERNELS), 300ms});
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
-  EXPECT_EQ(status.code(), ExitCode::RankLost);
+  EXPECT_EQ(status.category(), ErrorCategory::RankLost);
   EXPECT_NE(status.message().find("s in receive at stage.receive for rank: "), std::string::npos)
       << status.message();
 }
@@ -242,7 +243,7 @@ TEST(Roles, AKernelThatIsMissingIsNamedWithItsFunction) {
   last.kernels[0] = "no_such_kernel";
   Status status = runRoles({&first, &last}, manifestOfStages(), fillStages,
                            [](int, const char *) {}, {readFile(DTC_TEST_KERNELS)});
-  EXPECT_EQ(status.code(), ExitCode::InputRefused);
+  EXPECT_EQ(status.category(), ErrorCategory::InputRefused);
   EXPECT_NE(status.message().find("step: op: the code object lacks the kernel: no_such_kernel"),
             std::string::npos) << status.message();
 }

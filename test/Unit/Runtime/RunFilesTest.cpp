@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::test;
 
@@ -56,7 +57,7 @@ TEST(LogFile, ALineIsThereAsAWholeOrNotAtAll) {
   {
     FileSizeLimit limit(10);
     EXPECT_TRUE(log->append("12345").isOk());
-    EXPECT_EQ(log->append("1234567").code(), ExitCode::Failed);
+    EXPECT_EQ(log->append("1234567").category(), ErrorCategory::Failed);
     EXPECT_EQ(readFile(folder / "log"), "12345\n");
   }
   EXPECT_TRUE(log->append("678").isOk());
@@ -71,7 +72,7 @@ TEST(LogFile, HasOneWriter) {
     ASSERT_TRUE(log->append("first").isOk());
     auto second = LogFile::create(folder / "log");
     ASSERT_FALSE(second);
-    EXPECT_EQ(second.status().code(), ExitCode::Usage);
+    EXPECT_EQ(second.status().category(), ErrorCategory::Usage);
     EXPECT_EQ(readFile(folder / "log"), "first\n"); // not emptied
   }
   EXPECT_TRUE(LogFile::create(folder / "log"));
@@ -126,7 +127,7 @@ TEST(OutputConflicts, AnOutputIsNoInputUnderAnyPath) {
   for (const char *name : {"data", "link", "other", "./data"}) {
     NamedFile outputs[] = {{"--log", folder / name}};
     Status status = checkOutputConflicts(inputs, outputs);
-    EXPECT_EQ(status.code(), ExitCode::Usage) << name;
+    EXPECT_EQ(status.category(), ErrorCategory::Usage) << name;
     EXPECT_NE(status.message().find("--data"), std::string::npos);
   }
   NamedFile apart[] = {{"--log", folder / "new"}, {"--outputs", ""}, {"--save-weights", ""}};
@@ -136,7 +137,7 @@ TEST(OutputConflicts, AnOutputIsNoInputUnderAnyPath) {
 TEST(OutputConflicts, TwoOutputsAreTwoFiles) {
   TemporaryFolder folder;
   NamedFile same[] = {{"--log", folder / "new"}, {"--outputs", folder / "./new"}};
-  EXPECT_EQ(checkOutputConflicts({}, same).code(), ExitCode::Usage);
+  EXPECT_EQ(checkOutputConflicts({}, same).category(), ErrorCategory::Usage);
   NamedFile device[] = {{"--log", "/dev/null"}, {"--outputs", "/dev/null"}};
   EXPECT_TRUE(checkOutputConflicts({}, device).isOk());
 }
@@ -145,9 +146,9 @@ TEST(OutputConflicts, ALinkIsTheFileThatItWillBe) {
   TemporaryFolder folder;
   std::filesystem::create_symlink("new", folder / "link");
   NamedFile same[] = {{"--log", folder / "new"}, {"--outputs", folder / "link"}};
-  EXPECT_EQ(checkOutputConflicts({}, same).code(), ExitCode::Usage);
+  EXPECT_EQ(checkOutputConflicts({}, same).category(), ErrorCategory::Usage);
   std::swap(same[0], same[1]);
-  EXPECT_EQ(checkOutputConflicts({}, same).code(), ExitCode::Usage);
+  EXPECT_EQ(checkOutputConflicts({}, same).category(), ErrorCategory::Usage);
 }
 
 TEST(OutputFile, HasOneWriterWhereItIsAskedFor) {
@@ -157,7 +158,7 @@ TEST(OutputFile, HasOneWriterWhereItIsAskedFor) {
     ASSERT_TRUE(first) << first.status().message();
     auto second = OutputFile::create(folder / "w", 4, Writers::One);
     ASSERT_FALSE(second);
-    EXPECT_EQ(second.status().code(), ExitCode::Usage);
+    EXPECT_EQ(second.status().category(), ErrorCategory::Usage);
     EXPECT_TRUE(OutputFile::create(folder / "other", 4, Writers::One));
     std::memcpy(first->data(), "1234", 4);
     ASSERT_TRUE(first->commit().isOk());

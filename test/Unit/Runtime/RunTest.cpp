@@ -16,6 +16,7 @@
 #include <thread>
 #include <unistd.h>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::test;
 
@@ -212,11 +213,11 @@ TEST(Run, OneEpochByDefault) {
   EXPECT_EQ(logLines(files.options.log).size(), 2u); // 6 samples in batches of 4
 }
 
-TEST(Run, NotFiniteIsExitCode6AndSavesNothing) {
+TEST(Run, NotFiniteSavesNothing) {
   Files files;
   writeFile(files.options.data, dataOf(1e30f));
   Status status = run(files.options);
-  EXPECT_EQ(status.code(), ExitCode::NotFinite);
+  EXPECT_EQ(status.category(), ErrorCategory::NotFinite);
   EXPECT_NE(status.message().find("step 1: rank "), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("loss"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(files.options.saveWeights));
@@ -228,7 +229,7 @@ TEST(Run, InitialWeightsAreDrawnBySeed) {
   Files files;
   writeFile(files.options.artifact, artifact(manifest));
   Status status = run(files.options);
-  EXPECT_EQ(status.code(), ExitCode::InputRefused);
+  EXPECT_EQ(status.category(), ErrorCategory::InputRefused);
   EXPECT_NE(status.message().find("no data for the weight: w"), std::string::npos);
   manifest["parameters"][0]["init"] = {{"mean", 1.0}, {"sd", 0.5}};
   writeFile(files.options.artifact, artifact(manifest));
@@ -246,30 +247,30 @@ TEST(Run, WeightsBesideTheArtifact) {
   manifest["weights"]["tensors"]["w"]["offset"] = 4;
   writeFile(files.options.artifact, artifact(manifest));
   Status status = run(files.options);
-  EXPECT_EQ(status.code(), ExitCode::InputRefused);
+  EXPECT_EQ(status.category(), ErrorCategory::InputRefused);
   EXPECT_NE(status.message().find("w.bin: is not the file"), std::string::npos);
   manifest["weights"]["tensors"]["w"]["offset"] = 8; // one element too far
   writeFile(files.options.artifact, artifact(manifest));
-  EXPECT_EQ(run(files.options).code(), ExitCode::InputRefused);
+  EXPECT_EQ(run(files.options).category(), ErrorCategory::InputRefused);
   writeFile(files.folder / "w.bin", content.substr(1));
   status = run(files.options);
   EXPECT_NE(status.message().find("size"), std::string::npos) << status.message();
   std::filesystem::remove(files.folder / "w.bin");
-  EXPECT_EQ(run(files.options).code(), ExitCode::InputRefused);
+  EXPECT_EQ(run(files.options).category(), ErrorCategory::InputRefused);
 }
 
 TEST(Run, ModesAreChecked) {
   Files files;
   files.options.outputs = files.folder / "out.safetensors";
-  EXPECT_EQ(run(files.options).code(), ExitCode::Usage);
+  EXPECT_EQ(run(files.options).category(), ErrorCategory::Usage);
   Json manifest = manifestOf();
   manifest["loss"] = "none";
   writeFile(files.options.artifact, artifact(manifest));
   files.options.outputs.clear();
-  EXPECT_EQ(run(files.options).code(), ExitCode::Usage);
+  EXPECT_EQ(run(files.options).category(), ErrorCategory::Usage);
   manifest["target"] = "abacus";
   writeFile(files.options.artifact, artifact(manifest));
-  EXPECT_EQ(run(files.options).code(), ExitCode::NoFit);
+  EXPECT_EQ(run(files.options).category(), ErrorCategory::NoFit);
 }
 
 /// A model that keeps something from microbatch to microbatch, as running statistics are.
@@ -286,7 +287,7 @@ TEST(Run, EvaluationMayNotChangeWhatIsKept) {
                                     {"code/kernels.so", readFile(DTC_TEST_KERNELS)},
                                     {"weights.safetensors", bytesOf(kWeight)}}));
     Status status = run(files.options);
-    EXPECT_EQ(status.code(), ExitCode::Usage);
+    EXPECT_EQ(status.category(), ErrorCategory::Usage);
     EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
   };
   files.options.evalData = files.options.data;
@@ -348,7 +349,7 @@ TEST_P(StopsOn, Signal) {
   });
   Status status = run(files.options);
   sender.join();
-  EXPECT_EQ(status.code(), ExitCode::Stopped);
+  EXPECT_EQ(status.category(), ErrorCategory::Saved);
   EXPECT_TRUE(std::filesystem::exists(files.options.saveWeights));
 }
 

@@ -1,27 +1,16 @@
 // A value or a one-line error, for code that knows neither LLVM nor exceptions.
 #pragma once
 
+#include "dtc-io/Error.h"
+
 #include <concepts>
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
 
 namespace dtc::plan {
 
-/// What kind of thing went wrong. The command line gives each its exit code
-/// (lib/Driver/ExitCodes.h).
-enum class ErrorCategory : uint8_t {
-  Failed,       ///< nobody's fault that is known: out of memory, an internal error
-  Usage,        ///< the request can't be meant: an unknown key, a product that can't be
-  InputRefused, ///< a file can't be used: a model, a cluster, a plan, weights
-  NoPlan,       ///< the request is sound, but no plan answers it
-};
-
-struct Error {
-  std::string message;
-  ErrorCategory category = ErrorCategory::InputRefused;
-};
+using dtc::Error;
 
 /// `E` is what tells the failure: an Error, or a type that carries its facts.
 template <typename T, typename E = Error> class [[nodiscard]] Result {

@@ -70,7 +70,7 @@ struct ClosestPlan {
 struct SearchFailure {
   SearchFailure(Error error) : message(std::move(error.message)), category(error.category) {}
   SearchFailure(ClosestPlan closest)
-      : message("no plan fits"), category(ErrorCategory::NoPlan), closestPlan(std::move(closest)) {}
+      : message("no plan fits"), category(ErrorCategory::NoFit), closestPlan(std::move(closest)) {}
   std::string message; ///< without what is short
   ErrorCategory category;
   std::optional<ClosestPlan> closestPlan; ///< where plans exist, but memory is too small

@@ -4,6 +4,7 @@
 
 #include "dtc/Plan/Explain/ShardingExplanation.h"
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 using dtc::sharding::TensorSharding;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 
 TEST(Cluster, ReadsTheSmallestFile) {

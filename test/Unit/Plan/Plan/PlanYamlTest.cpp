@@ -1,5 +1,6 @@
 #include "Problems.h"
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 

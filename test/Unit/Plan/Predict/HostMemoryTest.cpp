@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
@@ -113,7 +114,7 @@ TEST(HostMemory, RefusalsSayWhatHostsLack) {
   EXPECT_TRUE(found(problem, 8, kPinned, withHosts("dgx-h100", needed * 1.001))->predicted.fits());
   auto refused = found(problem, 8, "dp=8,zero=0,offload=optimizer", on);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().category, ErrorCategory::NoPlan);
+  EXPECT_EQ(refused.error().category, ErrorCategory::NoFit);
   const std::string message = refusalText(refused);
   auto size = [](double bytes) {
     char text[32];

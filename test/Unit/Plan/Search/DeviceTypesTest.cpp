@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
@@ -102,7 +103,7 @@ TEST(DeviceTypes, ShortagesAreThoseOfTheStageThatLacksMost) {
   // The first has room for all; the second not even for the context.
   SearchOutcome none = found(problem, 8, "dp=4,pp=2,schedule=1f1b", unequal(kPlenty, 1e9));
   ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().category, ErrorCategory::NoPlan);
+  EXPECT_EQ(none.error().category, ErrorCategory::NoFit);
   EXPECT_NE(refusalText(none).find("on stage 1"), std::string::npos) << refusalText(none);
   EXPECT_NE(refusalText(none).find("there are 953.67 MiB"), std::string::npos) << refusalText(none);
 }

@@ -7,6 +7,7 @@
 
 #include <thread>
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 namespace schedule = dtc::schedule;
@@ -295,7 +296,7 @@ TEST(Estimate, SaysWhyAStepCannotBe) {
             "boundary 0: bandwidth must be finite and positive where there are bytes to send");
   auto planned = found(problem, 2, "pp=2", on);
   ASSERT_FALSE(planned);
-  EXPECT_EQ(planned.error().category, ErrorCategory::NoPlan);
+  EXPECT_EQ(planned.error().category, ErrorCategory::NoFit);
 }
 
 TEST(Estimate, AgreesWithThePredictionOnSeveralDeviceTypes) {

@@ -2,6 +2,7 @@
 #include "Planner.h"
 #include "Transformer.h"
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
@@ -385,7 +386,7 @@ TEST(PlanSearch, SaysWhatIsShortWhereAndWhatWouldHelp) {
   options.spec = *parseSpec("tp=1,pp=1,zero=0,offload=none");
   SearchOutcome result = search(transformer(gpt13b(64)), cluster("dgx-h100"), options);
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().category, ErrorCategory::NoPlan);
+  EXPECT_EQ(result.error().category, ErrorCategory::NoFit);
   const std::string message = refusalText(result);
   EXPECT_TRUE(message.starts_with("no plan fits: ")) << message;
   EXPECT_NE(message.find(" short; "), std::string::npos) << message;

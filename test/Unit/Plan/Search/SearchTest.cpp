@@ -5,6 +5,7 @@
 #include "dtc/Plan/Search/Remedy.h"
 #include "dtc/Schedule/Descriptor.h"
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
@@ -60,17 +61,17 @@ TEST(Search, CutsWhatTrainsNothing) {
 }
 
 TEST(Search, SaysWhyNoMeshIsPossible) {
-  EXPECT_EQ(refusal(layers(6), 4, "dp=4", ErrorCategory::NoPlan),
+  EXPECT_EQ(refusal(layers(6), 4, "dp=4", ErrorCategory::NoFit),
             "no plan for 4 devices: dp doesn't divide the batch of 6: 4");
-  EXPECT_EQ(refusal(layers(16), 4, "dp=2,tp=2,micro_batch=3", ErrorCategory::NoPlan),
+  EXPECT_EQ(refusal(layers(16), 4, "dp=2,tp=2,micro_batch=3", ErrorCategory::NoFit),
             "no plan for 4 devices: with dp=2 a rank has 8 samples, which can't be cut into "
             "microbatches of 3");
   EXPECT_EQ(
-      refusal(layers(16), 512, "dp=1", ErrorCategory::NoPlan),
+      refusal(layers(16), 512, "dp=1", ErrorCategory::NoFit),
       "no plan for 512 devices: degrees divide the number of devices, and those that do make up "
       "fewer: dp=1, tp up to 8, cp up to 1, pp up to 2");
   EXPECT_EQ(
-      refusal(layers(16), 4096, "auto", ErrorCategory::NoPlan),
+      refusal(layers(16), 4096, "auto", ErrorCategory::NoFit),
       "no plan for 4096 devices: degrees divide the number of devices, and those that do make "
       "up fewer: dp up to 16 (of a batch of 16), tp up to 8, cp up to 1, pp up to 2");
 }
@@ -114,7 +115,7 @@ TEST(Search, OnlyMeshAndMicrobatchSayWhatACallIs) {
 TEST(Search, SaysWhatIsShortWhenNothingFits) {
   Cluster small = cluster("dgx-h100");
   small.device.memoryBytes = 1e6;
-  std::string message = refusal(layers(16), 4, "auto", ErrorCategory::NoPlan, small);
+  std::string message = refusal(layers(16), 4, "auto", ErrorCategory::NoFit, small);
   EXPECT_TRUE(message.starts_with("no plan fits: ")) << message;
   EXPECT_NE(message.find("there are 0.95 MiB"), std::string::npos) << message;
   // What is pinned in full is shown all the same.

@@ -7,6 +7,7 @@
 
 #include <random>
 
+using dtc::ErrorCategory;
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 using dtc::sharding::AxisId;
@@ -163,7 +164,7 @@ TEST(Solver, NamesTheOpThatHasNoChoice) {
     if (solution)
       continue;
     ++refused;
-    EXPECT_EQ(solution.error().category, ErrorCategory::NoPlan);
+    EXPECT_EQ(solution.error().category, ErrorCategory::NoFit);
     EXPECT_TRUE(solution.error().message.starts_with("no legal sharding of dtc.reshape (node"))
         << solution.error().message;
   }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::cuda;
 
@@ -32,7 +33,7 @@ protected:
 };
 
 void expectParts(const Status &status, std::initializer_list<const char *> parts) {
-  EXPECT_EQ(status.code(), ExitCode::NoFit);
+  EXPECT_EQ(status.category(), ErrorCategory::NoFit);
   for (const char *part : parts)
     EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
   EXPECT_EQ(status.message().find('\n'), std::string::npos) << status.message();

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::cuda;
 
@@ -167,6 +168,6 @@ TEST(MatmulPlan, WhatCublasLtCannotTakeIsRefused) {
   for (const MatmulCall &call : calls) {
     auto plan = planMatmul(call);
     ASSERT_FALSE(plan);
-    EXPECT_EQ(plan.status().code(), ExitCode::InputRefused);
+    EXPECT_EQ(plan.status().category(), ErrorCategory::InputRefused);
   }
 }

@@ -7,6 +7,7 @@
 
 #include <functional>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::cuda;
 
@@ -121,7 +122,7 @@ TEST(ProcessLedger, ARankThatMakesNoIdIsNamed) {
     }
     auto id = book.find({"queue", {0, 1}})->join(1, nccl());
     ASSERT_FALSE(id);
-    EXPECT_EQ(id.status().code(), ExitCode::RankLost);
+    EXPECT_EQ(id.status().category(), ErrorCategory::RankLost);
     EXPECT_NE(id.status().message().find("by rank: 0"), std::string::npos);
     own.abort(id.status());
   });

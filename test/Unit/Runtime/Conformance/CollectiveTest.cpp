@@ -4,6 +4,7 @@
 
 #include <thread>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::conformance;
 
@@ -175,8 +176,8 @@ TEST_P(Conformance, ACollectiveThatARankMissesEndsInTime) {
     DTC_TRY(rank.issue(1, spec, {kSource, kTarget}, "gradients"));
     return rank.synchronizeAll();
   }, std::chrono::milliseconds(200));
-  EXPECT_EQ(statuses[0].code(), ExitCode::RankLost);
+  EXPECT_EQ(statuses[0].category(), ErrorCategory::RankLost);
   EXPECT_NE(statuses[0].message().find("at gradients for rank: 1"), std::string::npos)
       << statuses[0].message();
-  EXPECT_EQ(statuses[1].code(), ExitCode::RankLost);
+  EXPECT_EQ(statuses[1].category(), ErrorCategory::RankLost);
 }

@@ -112,7 +112,7 @@ TEST_P(Conformance, EpiloguesOfProducts) {
       if (GetParam().hasEpilogues)
         DTC_TRY(done);
       else
-        EXPECT_EQ(done.code(), ExitCode::NoFit);
+        EXPECT_EQ(done.category(), ErrorCategory::NoFit);
     }
     return Status::ok();
   });

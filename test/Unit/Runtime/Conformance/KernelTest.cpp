@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::conformance;
 
@@ -29,7 +30,7 @@ TEST_P(Conformance, ImpossibleMemoryDoesNotFit) {
     auto memory = rank.device.allocate(Space::Device, ~uint64_t(0) - 4096);
     EXPECT_FALSE(memory);
     if (!memory)
-      EXPECT_EQ(memory.status().code(), ExitCode::NoFit);
+      EXPECT_EQ(memory.status().category(), ErrorCategory::NoFit);
     return Status::ok();
   });
 }
@@ -90,7 +91,7 @@ TEST_P(Conformance, MissingKernelIsNamed) {
     auto made = rank.device.prepare(rank.queue(0), launchOf("no_such_kernel", 0, 1, 1, 0), "op");
     EXPECT_FALSE(made);
     if (!made) {
-      EXPECT_EQ(made.status().code(), ExitCode::InputRefused);
+      EXPECT_EQ(made.status().category(), ErrorCategory::InputRefused);
       EXPECT_NE(made.status().message().find("no_such_kernel"), std::string::npos);
     }
     return Status::ok();
@@ -100,7 +101,7 @@ TEST_P(Conformance, MissingKernelIsNamed) {
 TEST_P(Conformance, CodeThatIsNoneIsRefused) {
   std::unique_ptr<Platform> platform = GetParam().createPlatform();
   std::vector<CodeFile> files = {{GetParam().codeName, std::string_view("not code")}};
-  EXPECT_EQ(platform->load(files).code(), ExitCode::InputRefused);
+  EXPECT_EQ(platform->load(files).category(), ErrorCategory::InputRefused);
 }
 
 TEST_P(Conformance, ZeroCopyAndConstantTouchTheirBytesAlone) {

@@ -2,6 +2,7 @@
 // are tested with each target (LibraryCallTest for oneDNN).
 #include "Conformance.h"
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::conformance;
 
@@ -96,7 +97,7 @@ TEST_P(Conformance, TooLittleScratchDoesNotFit) {
                   dense({2, 32, 28, 28}), {1, 1}, {0, 0}, {0, 0}, {1, 1}, 1};
     auto made = rank.device.prepare(rank.queue(0), ConvSpec{call, 0}, "conv");
     if (!made) // a device that needs none has nothing to refuse
-      EXPECT_EQ(made.status().code(), ExitCode::NoFit) << made.status().message();
+      EXPECT_EQ(made.status().category(), ErrorCategory::NoFit) << made.status().message();
     return Status::ok();
   });
 }

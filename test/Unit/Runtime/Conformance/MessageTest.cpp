@@ -3,6 +3,7 @@
 
 #include <thread>
 
+using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::conformance;
 using namespace std::chrono_literals;
@@ -159,11 +160,11 @@ TEST_P(Conformance, AMessageThatNeverComesEndsInTime) {
       return rank.queue(Compute).synchronize(); // not the queue that waits
     }, 200ms);
     EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
-    EXPECT_EQ(statuses[0].code(), ExitCode::RankLost);
+    EXPECT_EQ(statuses[0].category(), ErrorCategory::RankLost);
     std::string expected =
         receives ? "in receive at act.7 for rank: 1" : "in send at act.7 for rank: 1";
     EXPECT_NE(statuses[0].message().find(expected), std::string::npos) << statuses[0].message();
-    EXPECT_EQ(statuses[1].code(), ExitCode::RankLost);
+    EXPECT_EQ(statuses[1].category(), ErrorCategory::RankLost);
   }
 }
 
@@ -190,9 +191,9 @@ TEST_P(Conformance, FailureOfOneRankEndsWhatOthersWaitFor) {
     return rank.synchronizeAll();
   }, 1h);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
-  EXPECT_EQ(statuses[2].code(), ExitCode::InputRefused);
+  EXPECT_EQ(statuses[2].category(), ErrorCategory::InputRefused);
   for (int rank : {0, 1}) {
-    EXPECT_EQ(statuses[rank].code(), ExitCode::RankLost);
+    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
     EXPECT_NE(statuses[rank].message().find("the data is wrong"), std::string::npos);
   }
 }
@@ -215,5 +216,5 @@ TEST_P(Conformance, WhatIsLeftOfAnAbortedRunIsNotDone) {
     return rank.synchronizeAll();
   });
   EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
-  EXPECT_EQ(statuses[0].code(), ExitCode::RankLost);
+  EXPECT_EQ(statuses[0].category(), ErrorCategory::RankLost);
 }
