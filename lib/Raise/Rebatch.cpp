@@ -51,6 +51,9 @@ private:
     shape[at.dim] = at.outer * batch * at.inner;
     return tensorType(value).clone(shape);
   }
+  DenseElementsAttr sampleOf(DenseElementsAttr elements, const BatchPlace &at) const;
+  Value repeated(Emitter &emit, Value value, const BatchPlace &at) const;
+
   func::FuncOp func;
   int64_t batch;
   ArrayRef<std::string> whole; ///< inputs without samples
@@ -59,7 +62,40 @@ private:
 
 } // namespace
 
-/// Parameters and constants may not contain the batch.
+static bool sameBits(const APInt &one, const APInt &other) { return one == other; }
+static bool sameBits(const APFloat &one, const APFloat &other) { return one.bitwiseIsEqual(other); }
+
+/// What `elements` has for one of `samples`, in the shape of `type`. Null: not all have the same.
+template <typename Number>
+static DenseElementsAttr ofOneSample(DenseElementsAttr elements, const BatchPlace &at,
+                                     int64_t samples, RankedTensorType type) {
+  const SmallVector<Number> values = llvm::to_vector(elements.getValues<Number>());
+  const int64_t size = at.inner * product(type.getShape().drop_front(size_t(at.dim) + 1));
+  const auto same = [](const Number &one, const Number &other) { return sameBits(one, other); };
+  SmallVector<Number> result;
+  for (ArrayRef<Number> left = values; !left.empty(); left = left.drop_front(samples * size)) {
+    const ArrayRef<Number> first = left.take_front(size);
+    for (int64_t i = 1; i < samples; ++i)
+      if (!llvm::equal(first, left.slice(i * size, size), same))
+        return {};
+    result.append(first.begin(), first.end());
+  }
+  return DenseElementsAttr::get(type, result);
+}
+
+/// Of a constant that files repeat for each sample, as masks of windows. Null: its samples differ.
+DenseElementsAttr Rebatcher::sampleOf(DenseElementsAttr elements, const BatchPlace &at) const {
+  Shape shape(elements.getType().getShape());
+  shape[at.dim] = at.outer * at.inner;
+  const Type element = elements.getElementType();
+  const auto type = RankedTensorType::get(shape, element);
+  if (elements.isSplat())
+    return elements.resizeSplat(type);
+  return isa<FloatType>(element) ? ofOneSample<APFloat>(elements, at, trace.size(), type)
+                                 : ofOneSample<APInt>(elements, at, trace.size(), type);
+}
+
+/// Parameters may not contain the batch, and constants only where all samples have the same.
 LogicalResult Rebatcher::checkSources() {
   for (BlockArgument argument : func.getArguments()) {
     auto role = graph::getArgRole(func, argument.getArgNumber());
@@ -71,7 +107,7 @@ LogicalResult Rebatcher::checkSources() {
       return WalkResult::advance();
     const BatchPlace at = *trace.placeIn(op->getResult(0));
     DenseElementsAttr elements;
-    if (matchPattern(op, m_Constant(&elements)) && !elements.isSplat()) {
+    if (matchPattern(op, m_Constant(&elements)) && !sampleOf(elements, at)) {
       (void)trace.refuse(op->getLoc(), "this constant varies along it");
       return WalkResult::interrupt();
     }
@@ -97,6 +133,22 @@ LogicalResult Rebatcher::checkSizes() {
   return success();
 }
 
+/// A value without samples, once for each: [inner] becomes [batch, inner], merged again where the
+/// batch is part of a dimension.
+Value Rebatcher::repeated(Emitter &emit, Value value, const BatchPlace &at) const {
+  Shape shape(tensorType(value).getShape()), dims;
+  Shape split(shape.begin(), shape.begin() + at.dim), full = split;
+  split.append({at.outer, at.inner});
+  full.append({at.outer, batch, at.inner});
+  for (int64_t i = 0; i < int64_t(full.size()) + int64_t(shape.size()) - at.dim - 1; ++i)
+    if (i != at.dim + 1)
+      dims.push_back(i);
+  split.append(shape.begin() + at.dim + 1, shape.end());
+  full.append(shape.begin() + at.dim + 1, shape.end());
+  shape[at.dim] = at.outer * batch * at.inner;
+  return reshape(emit, broadcastAlong(emit, reshape(emit, value, split), full, dims), shape);
+}
+
 /// A batch of one: operands without it that meet it are repeated.
 void Rebatcher::repeatOperands(Operation *op) {
   if (isa<graph::ReshapeOp, graph::BroadcastOp>(op))
@@ -117,28 +169,31 @@ void Rebatcher::repeatOperands(Operation *op) {
     auto at = placeOf(rule, rule.operands[operand.getOperandNumber()], *factor);
     if (!at || trace.placeIn(value))
       continue;
-    // [inner] becomes [batch, inner], merged again where the batch is part of a dimension.
-    Shape shape(tensorType(value).getShape()), dims;
-    Shape split(shape.begin(), shape.begin() + at->dim), full = split;
-    split.append({at->outer, at->inner});
-    full.append({at->outer, batch, at->inner});
-    for (int64_t i = 0; i < int64_t(full.size()) + int64_t(shape.size()) - at->dim - 1; ++i)
-      if (i != at->dim + 1)
-        dims.push_back(i);
-    split.append(shape.begin() + at->dim + 1, shape.end());
-    full.append(shape.begin() + at->dim + 1, shape.end());
-    shape[at->dim] = at->outer * batch * at->inner;
-    value = broadcastAlong(emit, reshape(emit, value, split), full, dims);
-    operand.set(reshape(emit, value, shape));
+    operand.set(repeated(emit, value, *at));
   }
 }
 
 void Rebatcher::retypeResult(OpResult result) {
-  const RankedTensorType type = rebatched(result);
   DenseElementsAttr elements;
-  if (matchPattern(result, m_Constant(&elements)))
+  if (!matchPattern(result, m_Constant(&elements)))
+    return result.setType(rebatched(result));
+  const BatchPlace at = *trace.placeIn(result);
+  const RankedTensorType type = rebatched(result);
+  if (elements.isSplat()) {
     result.getOwner()->setAttr("value", elements.resizeSplat(type));
-  result.setType(type);
+    return result.setType(type);
+  }
+  Operation *op = result.getOwner();
+  const DenseElementsAttr sample = sampleOf(elements, at);
+  op->setAttr("value", sample);
+  result.setType(cast<RankedTensorType>(sample.getType()));
+  OpBuilder builder(op->getContext());
+  builder.setInsertionPointAfter(op);
+  Emitter emit(op->getLoc(), builder);
+  const SmallVector<OpOperand *> readers(llvm::make_pointer_range(result.getUses()));
+  const Value all = repeated(emit, result, at);
+  for (OpOperand *reader : readers)
+    reader->set(all);
 }
 
 void Rebatcher::retype() {

@@ -29,6 +29,29 @@ func.func @forward(%x: tensor<8x4xf32> {dtc.role = #dtc.role<input, "x">},
 
 // -----
 
+// Constants follow that are the same for each sample, as masks of windows are. In %c the batch is
+// inside of a dimension of two windows, behind another one.
+// CHECK-LABEL: func @forward(
+// CHECK: %[[MASK:.*]] = arith.constant dense<{{\[\[1, 2\], \[3, 4\]\]}}> : tensor<2x2xi32>
+// CHECK: %[[ALL:.*]] = dtc.broadcast %{{.*}} [0, 2, 3] : tensor<1x2x2xi32> -> tensor<1x3x2x2xi32>
+// CHECK: %[[MASKS:.*]] = dtc.reshape %[[ALL]] : tensor<1x3x2x2xi32> -> tensor<6x2xi32>
+// CHECK: arith.addi %{{.*}}, %[[MASKS]]
+// CHECK: arith.constant dense<{{\[\[5.*6.*\], \[7.*8.*\]\]}}> : tensor<2x2xf32>
+// CHECK: dtc.broadcast %{{.*}} [0, 1, 3] : tensor<2x1x2xf32> -> tensor<2x1x3x2xf32>
+// CHECK: dtc.reshape %{{.*}} -> tensor<2x6xf32>
+func.func @forward(%x: tensor<2x2x2xi32> {dtc.role = #dtc.role<input, "x">}) -> (tensor<4x2xi32>, tensor<2x4xf32>) {
+  %mask = arith.constant dense<[[1, 2], [3, 4], [1, 2], [3, 4]]> : tensor<4x2xi32>
+  %0 = dtc.reshape %x : tensor<2x2x2xi32> -> tensor<4x2xi32>
+  %1 = arith.addi %0, %mask : tensor<4x2xi32>
+  %c = arith.constant dense<[[5.0, 6.0, 5.0, 6.0], [7.0, 8.0, 7.0, 8.0]]> : tensor<2x4xf32>
+  %2 = dtc.transpose %1 [1, 0] : tensor<4x2xi32> -> tensor<2x4xi32>
+  %3 = arith.sitofp %2 : tensor<2x4xi32> to tensor<2x4xf32>
+  %4 = arith.addf %3, %c : tensor<2x4xf32>
+  return %1, %4 : tensor<4x2xi32>, tensor<2x4xf32>
+}
+
+// -----
+
 // A batch of one: parameters of leading size 1 are repeated, and a reshape
 // without a dimension for it takes the batch in front.
 // CHECK-LABEL: func @forward(

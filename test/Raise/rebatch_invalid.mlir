@@ -9,6 +9,17 @@ func.func @forward(%x: tensor<2x3xf32> {dtc.role = #dtc.role<input, "x">}) -> te
 
 // -----
 
+// The windows of the second sample are in another order.
+func.func @forward(%x: tensor<2x2xi32> {dtc.role = #dtc.role<input, "x">}) -> tensor<4xi32> {
+  // expected-error @+1 {{cannot change the batch: this constant varies along it}}
+  %c = arith.constant dense<[1, 2, 2, 1]> : tensor<4xi32>
+  %0 = dtc.reshape %x : tensor<2x2xi32> -> tensor<4xi32>
+  %1 = arith.addi %0, %c : tensor<4xi32>
+  return %1 : tensor<4xi32>
+}
+
+// -----
+
 // expected-error @+1 {{cannot change the batch: it is a dimension of w}}
 func.func @forward(%x: tensor<2x3xf32> {dtc.role = #dtc.role<input, "x">},
                    %w: tensor<2x3xf32> {dtc.role = #dtc.role<parameter, "w">}) -> tensor<2x3xf32> {
