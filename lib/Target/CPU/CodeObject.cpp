@@ -31,7 +31,7 @@ static std::string dumpPath(const CompileOptions &options, const Twine &name) {
   return std::string(path);
 }
 
-static LogicalResult emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
+static FailureOr<func::FuncOp> emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
   Block &body = kernel.getBody().front();
   FailureOr<KernelPlan> plan = planKernel(body);
   if (failed(plan))
@@ -68,23 +68,28 @@ static MachineOptions machineOptions(const CompileOptions &options) {
   return machine;
 }
 
-/// Some of the kernels, compiled together.
+/// The loops of a kernel as text, the same for all kernels that have the same.
+static std::string loopsOf(func::FuncOp function) {
+  std::string name = function.getSymName().str(), text;
+  function.setSymName("kernel");
+  llvm::raw_string_ostream stream(text);
+  function->print(stream, OpPrintingFlags().assumeVerified());
+  function.setSymName(name);
+  return text;
+}
+
+/// Kernels that are compiled together, in LLVM's IR.
 static FailureOr<std::unique_ptr<target::TranslatedModule>>
-emitPart(ArrayRef<exec::KernelOp> kernels, Location loc, const std::string &dumpPath) {
-  OwningOpRef<ModuleOp> part = ModuleOp::create(loc);
-  OpBuilder builder = OpBuilder::atBlockEnd(part->getBody());
-  for (exec::KernelOp kernel : kernels)
-    if (failed(verify(kernel)) || failed(emitKernel(kernel, builder)))
-      return failure();
+translatePart(ModuleOp part, const std::string &dumpPath) {
   if (!dumpPath.empty()) {
     std::error_code code;
     llvm::raw_fd_ostream file(dumpPath + ".mlir", code);
     if (!code)
-      file << **part;
+      file << *part;
   }
-  if (failed(lowerToLLVM(*part)))
+  if (failed(lowerToLLVM(part)))
     return failure();
-  auto translated = target::translate(*part);
+  auto translated = target::translate(part);
   if (!translated)
     return failure();
   return translated;
@@ -102,8 +107,10 @@ struct KernelCompilation::State {
   CompileOptions options;
   MachineOptions machine;
   std::vector<std::string> symbols;
-  SmallVector<exec::KernelOp, kKernelsInPart> pending; ///< of the next part
-  size_t handedIn = 0;                                 ///< parts
+  llvm::StringMap<std::string> compiled; ///< symbol of the first kernel with these loops
+  std::vector<std::string> definitions;  ///< SAME=SYMBOL of the others
+  OwningOpRef<ModuleOp> pending;         ///< the next part
+  size_t kernelsPending = 0, partsHandedIn = 0;
   target::PartCompiler parts;
 };
 
@@ -119,24 +126,38 @@ KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions 
 }
 
 LogicalResult KernelCompilation::add(exec::KernelOp kernel) {
-  state->symbols.push_back(kernel.getSymName().str());
-  state->pending.push_back(kernel);
-  return state->pending.size() == kKernelsInPart ? handIn() : success();
+  if (failed(verify(kernel)))
+    return failure();
+  if (!state->pending)
+    state->pending = ModuleOp::create(kernel.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(state->pending->getBody());
+  auto function = emitKernel(kernel, builder);
+  if (failed(function))
+    return failure();
+  std::string symbol = kernel.getSymName().str();
+  state->symbols.push_back(symbol);
+  auto [first, isNew] = state->compiled.try_emplace(loopsOf(*function), symbol);
+  if (!isNew) {
+    state->definitions.push_back(symbol + "=" + first->second);
+    function->erase();
+    return success();
+  }
+  return ++state->kernelsPending == kKernelsInPart ? handIn() : success();
 }
 
 LogicalResult KernelCompilation::handIn() {
-  std::string name = "kernels" + std::to_string(state->handedIn++);
-  auto part = emitPart(state->pending, state->pending.front().getLoc(),
-                       dumpPath(state->options, name));
+  std::string name = "kernels" + std::to_string(state->partsHandedIn++);
+  auto part = translatePart(*state->pending, dumpPath(state->options, name));
   if (failed(part))
     return failure();
-  state->pending.clear();
+  state->pending = nullptr;
+  state->kernelsPending = 0;
   state->parts.handIn(std::move(*part));
   return success();
 }
 
 LogicalResult KernelCompilation::close() {
-  if (!state->pending.empty() && failed(handIn()))
+  if (state->kernelsPending > 0 && failed(handIn()))
     return failure();
   state->parts.close();
   return success();
@@ -148,7 +169,7 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
     return objects.takeError();
   if (state->symbols.empty()) // libraries do it all
     return target::CodeObject{{}, {}, recordedFeatures(state->machine.processor.features), {}};
-  auto linked = linkSharedObject(*objects, state->symbols);
+  auto linked = linkSharedObject(*objects, state->symbols, state->definitions);
   if (!linked)
     return linked.takeError();
   return target::CodeObject{{{"kernels.so", std::move(*linked)}},

@@ -15,7 +15,8 @@ using namespace llvm;
 namespace dtc::cpu {
 
 Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> &objects,
-                                             const std::vector<std::string> &symbols) {
+                                             const std::vector<std::string> &symbols,
+                                             const std::vector<std::string> &definitions) {
   target::TemporaryFolder folder;
   if (folder.error())
     return createStringError(folder.error(), "cannot create a temporary folder");
@@ -30,6 +31,8 @@ Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>
                                         "--hash-style=gnu", "--gc-sections", "-z", "noexecstack",
                                         "-soname=kernels.so", "--version-script=" + exports,
                                         "-o", output};
+  for (const std::string &definition : definitions)
+    arguments.push_back("--defsym=" + definition);
   for (size_t i = 0; i < objects.size(); ++i) {
     arguments.push_back(folder.file("kernels" + Twine(i) + ".o"));
     if (Error failed =

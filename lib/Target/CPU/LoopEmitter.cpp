@@ -30,7 +30,7 @@ FailureOr<func::FuncOp> LoopEmitter::emitFunction(StringRef name) {
   end = entry->getArgument(2);
   scratch = entry->getArgument(3);
 
-  auto domain = LLVM::AliasScopeDomainAttr::get(context, builder.getStringAttr(name));
+  auto domain = LLVM::AliasScopeDomainAttr::get(context, builder.getStringAttr("kernel"));
   unsigned count = info.body.getNumArguments() + info.results.size();
   for (unsigned i = 0; i <= count; ++i)
     aliasScopes.push_back(LLVM::AliasScopeAttr::get(

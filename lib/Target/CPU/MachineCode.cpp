@@ -122,7 +122,8 @@ Expected<std::vector<char>> compileObject(target::TranslatedModule &translated,
   SmallVector<char, 0> bytes;
   raw_svector_ostream stream(bytes);
   legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
+  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile,
+                                      /*DisableVerify=*/true))
     return error("the target writes no object files");
   passes.run(*llvmModule);
   if (!options.dumpPath.empty())

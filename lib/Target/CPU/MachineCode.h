@@ -20,8 +20,10 @@ struct MachineOptions {
 llvm::Expected<std::vector<char>> compileObject(target::TranslatedModule &translated,
                                                 const MachineOptions &options);
 
-/// Links object files into a shared object that exports `symbols`.
+/// Links object files into a shared object that exports `symbols`. Each of the definitions,
+/// SAME=SYMBOL, gives the code of a symbol to another one, too.
 llvm::Expected<std::vector<char>> linkSharedObject(const std::vector<std::vector<char>> &objects,
-                                                   const std::vector<std::string> &symbols);
+                                                   const std::vector<std::string> &symbols,
+                                                   const std::vector<std::string> &definitions);
 
 } // namespace dtc::cpu

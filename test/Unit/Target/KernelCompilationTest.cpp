@@ -6,7 +6,11 @@
 
 #include "../ModuleTest.h"
 
+#include "dtc/Target/TemporaryFolder.h"
+
 #include "mlir/Parser/Parser.h"
+
+#include <dlfcn.h>
 
 using namespace mlir;
 using namespace dtc;
@@ -60,6 +64,49 @@ TEST_F(KernelCompilationTest, ThreadsDontChangeTheCode) {
   }
   for (const std::vector<char> &object : objects)
     EXPECT_EQ(object, objects.front());
+}
+
+/// Sums of `rows` rows of `width` elements.
+std::string rowSums(const std::string &name, int rows, int width) {
+  std::string in = "tensor<" + std::to_string(rows) + "x" + std::to_string(width) + "xf32>",
+              out = "tensor<" + std::to_string(rows) + "xf32>";
+  return "exec.kernel @" + name + " extent " + std::to_string(rows) +
+         " scratch 0 {\n^bb0(%a: " + in + "):\n  %0 = dtc.reduce sum %a [1] : " + in + " -> " +
+         out + "\n  exec.yield %0 : " + out + "\n}\n";
+}
+
+/// Adds a table.
+std::string tableSum(const std::string &name, const std::string &table) {
+  std::string type = "tensor<4xf32>";
+  return "exec.kernel @" + name + " extent 4 scratch 0 {\n^bb0(%a: " + type +
+         "):\n  %t = arith.constant dense<" + table + "> : " + type +
+         "\n  %0 = arith.addf %a, %t : " + type + "\n  exec.yield %0 : " + type + "\n}\n";
+}
+
+TEST_F(KernelCompilationTest, KernelsOfTheSameLoopsShareCode) {
+  std::string text = rowSums("r0", 64, 48) + tableSum("t0", "[1.0, 2.0, 3.0, 4.0]") +
+                     rowSums("r1", 8, 48) + rowSums("r2", 64, 40) +
+                     tableSum("t1", "[1.0, 2.0, 3.0, 5.0]") + rowSums("r3", 16, 40);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
+  ASSERT_TRUE(module) << errors;
+  cpu::KernelCompilation compilation(context, cpu::CompileOptions());
+  ASSERT_TRUE(succeeded(addAll(compilation, *module))) << errors;
+  llvm::Expected<target::CodeObject> code = compilation.finish();
+  ASSERT_TRUE(bool(code));
+  EXPECT_EQ(code->symbols, (std::vector<std::string>{"r0", "t0", "r1", "r2", "t1", "r3"}));
+  target::TemporaryFolder folder;
+  const std::vector<char> &bytes = code->files[0].bytes;
+  std::string path = folder.file("kernels.so");
+  ASSERT_FALSE(bool(target::writeFile(path, StringRef(bytes.data(), bytes.size()))));
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr);
+  auto codeOf = [&](const char *name) { return dlsym(library, name); };
+  ASSERT_NE(codeOf("r0"), nullptr);
+  EXPECT_EQ(codeOf("r1"), codeOf("r0"));
+  EXPECT_NE(codeOf("r2"), codeOf("r0"));
+  EXPECT_EQ(codeOf("r3"), codeOf("r2"));
+  EXPECT_NE(codeOf("t1"), codeOf("t0"));
+  dlclose(library);
 }
 
 TEST_F(KernelCompilationTest, GivesUpWhatNobodyAsksFor) {
