@@ -20,6 +20,23 @@ def run(command: list, folder: pathlib.Path) -> str:
     return done.stdout
 
 
+def commands(target: str) -> str:
+    """The last of the commands that make a target."""
+    return run(["ninja", "-t", "commands", target], BUILD).splitlines()[-1]
+
+
+def tablegen(name: str) -> list[str]:
+    """The words of the command that makes a file by tablegen."""
+    return shlex.split(re.search(r"(\S*mlir-tblgen .*?) -d ", commands(name))[1])
+
+
+def table_records(name: str) -> str:
+    """All records that tablegen makes such a file of, as text."""
+    words = tablegen(name)
+    kept = [word for word in words[:words.index("-o")] if not re.match("-gen-|--write-if-changed", word)]
+    return run([*kept, "--print-records"], BUILD)
+
+
 class ChangedBuild:
     """Copies of folders, in which files are changed. What is compiled there takes the copies, and all else from the
     project and its build folder."""
@@ -37,14 +54,9 @@ class ChangedBuild:
         place = old.rindex(before) if before in old else len(old)
         file.write_text(f"{old[:place]}{text}\n{old[place:]}")
 
-    def commands(self, target: str) -> str:
-        """The last of the commands that make a target."""
-        return run(["ninja", "-t", "commands", target], BUILD).splitlines()[-1]
-
     def generate(self, name: str) -> None:
         """A file that tablegen makes, such as include/dtc/Dialect/Graph/GraphOps.h.inc."""
-        tablegen = re.search(r"(\S*mlir-tblgen .*?) -d ", self.commands(name))
-        words = shlex.split(tablegen[1])
+        words = tablegen(name)
         (self.generated / name).parent.mkdir(parents=True, exist_ok=True)
         words[words.index("-o") + 1] = str(self.generated / name)
         words = [word.replace(str(ROOT / "include"), str(self.folder / "include")) for word in words]
@@ -64,7 +76,7 @@ class ChangedBuild:
 
     def link(self, target: str, objects: list[pathlib.Path]) -> pathlib.Path:
         """The program with these objects instead of those that its libraries have."""
-        words = shlex.split(self.commands(target).removeprefix(": && ").removesuffix(" && :"))
+        words = shlex.split(commands(target).removeprefix(": && ").removesuffix(" && :"))
         program = self.folder / pathlib.Path(target).name
         place = words.index("-o")
         words[place + 1] = str(program)

@@ -5,6 +5,7 @@ import functools
 import re
 
 import pytest
+from changed_build import table_records
 from conftest import ROOT
 
 
@@ -41,6 +42,19 @@ def test_all_ops_are_found():
     assert len(OPS) >= 46 and {"grouped_contract", "max_pool", "softmax"} <= set(OPS)
 
 
+def test_no_interface_has_defaults():
+    """So an op that has an interface, and doesn't answer each of its questions, isn't compiled."""
+    texts = [path.read_text() for path in (ROOT / "include/dtc/Interfaces").glob("*.td")]
+    names = re.findall(r'"(\w+)",\s*\(ins\b', "".join(texts))
+    assert len(names) >= 9 and {"getReach", "hasOwnLoops", "buildLocal", "isStatistic"} <= set(names)
+    records = table_records("include/dtc/Dialect/Graph/GraphOps.h.inc")
+    methods = re.findall(r"^def \w+ \{\t// InterfaceMethod\n(.*?)^\}", records, re.S | re.M)
+    for name in names:
+        found = [method for method in methods if f'string name = "{name}";' in method]
+        assert found, name
+        assert all("code defaultBody = [{}];" in method for method in found), name
+
+
 def test_ops_print_and_parse():
     ops = [op for op in OPS if op not in SYMBOLS]
     assert lacking(ops, ("", r"dtc-opt %s \| dtc-opt"), ("", "verify-roundtrip")) == []
@@ -65,7 +79,7 @@ def test_gradients_are_compared_with_differences():
 
 @pytest.mark.parametrize("target", ["CPU"])
 def test_kernels_are_compared_with_the_interpreter(target):
-    """Where an element comes from (getReach) and whether an op has loops of its own have defaults."""
+    """Where an element comes from (getReach) and whether an op has loops of its own are no more than stated."""
     ops = [op for op, text in OPS.items() if re.search(r"\bInKernels\b", text)]
     assert len(ops) > 10
     assert lacking(ops, (f"Target/{target}", "test-run-kernels")) == []

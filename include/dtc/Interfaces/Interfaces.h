@@ -41,6 +41,15 @@ class LibraryCall : public mlir::OpTrait::TraitBase<ConcreteOp, LibraryCall> {};
 template <typename ConcreteOp>
 class NoGradient : public mlir::OpTrait::TraitBase<ConcreteOp, NoGradient> {};
 
+/// An op whose answers to an interface are those of a family of ops. GraphBase.td has the families;
+/// each writes the interface's methods into the classes of its ops.
+template <typename ConcreteOp>
+class BuiltByCloning : public mlir::OpTrait::TraitBase<ConcreteOp, BuiltByCloning> {};
+template <typename ConcreteOp>
+class SeenByKernels : public mlir::OpTrait::TraitBase<ConcreteOp, SeenByKernels> {};
+template <typename ConcreteOp>
+class HasFloatTypes : public mlir::OpTrait::TraitBase<ConcreteOp, HasFloatTypes> {};
+
 /// What ShardingRuleOpInterface::buildLocal may ask about the shard it builds.
 struct LocalContext {
   const sharding::ShardingRule &rule;

@@ -8,18 +8,16 @@ def KernelOpInterface : OpInterface<"KernelOpInterface"> {
   let description = [{
     An op that kernels have inside: generated code computes its elements. Every
     other op is decomposed before kernels are formed (DecomposableOpInterface) or
-    is a call of a library (the trait LibraryCall).
+    is a call of a library (the trait LibraryCall). No method has a default.
   }];
   let methods = [
     InterfaceMethod<[{
       Whether the op is computed by loops of its own. A kernel has no more than
       one such op.
-    }], "bool", "hasOwnLoops", (ins),
-      /*methodBody=*/"", /*defaultImplementation=*/[{ return false; }]>,
+    }], "bool", "hasOwnLoops", (ins)>,
     InterfaceMethod<[{
       From where in an operand an element of the result comes.
-    }], "::dtc::Reach", "getReach", (ins "unsigned":$operand),
-      /*methodBody=*/"", /*defaultImplementation=*/[{ return ::dtc::Reach::Same; }]>,
+    }], "::dtc::Reach", "getReach", (ins "unsigned":$operand)>,
   ];
 }
 

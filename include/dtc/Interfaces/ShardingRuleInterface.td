@@ -17,16 +17,13 @@ def ShardingRuleOpInterface : OpInterface<"ShardingRuleOpInterface"> {
       (ins "::dtc::UnitFactors":$units)>,
     InterfaceMethod<[{
       Builds the op on the shards `operands` and returns its results, which
-      have the types `resultTypes`. The default clones the op with these types;
-      ops whose attributes hold sizes or whose operands hold global indices
-      override it. No rounds factor is split here: such ops were decomposed.
+      have the types `resultTypes`. Most ops are cloned with these types
+      (cloneLocal). Ops whose attributes hold sizes or whose operands hold global
+      indices are not. No rounds factor is split here: such ops were decomposed.
     }], "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "buildLocal",
       (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
            "::mlir::TypeRange":$resultTypes,
-           "const ::dtc::LocalContext &":$context),
-      /*methodBody=*/"", /*defaultImplementation=*/[{
-        return ::dtc::cloneLocal($_op, builder, operands, resultTypes);
-      }]>,
+           "const ::dtc::LocalContext &":$context)>,
   ];
   let extraSharedClassDeclaration = [{
     /// The op's sharding rule.

@@ -125,8 +125,6 @@ OpCost BatchNormOp::getCost() { return {OpKind::Normalization}; }
 OpCost BatchNormGradOp::getCost() { return {OpKind::Normalization}; }
 
 bool BatchNormOp::isStatistic(unsigned result) { return result > 0; }
-/// The gradients of scale and bias are sums over the batch.
-Widening BatchNormGradOp::getWidening() { return Widening::Result; }
 
 //===-- decomposition -----------------------------------------------------===//
 

@@ -49,4 +49,3 @@ OpCost ContractOp::getCost() {
     flops *= size;
   return {.kind = OpKind::Contraction, .flops = flops};
 }
-Widening ContractOp::getWidening() { return Widening::Result; }

@@ -35,6 +35,11 @@ struct ElementwiseRule : ShardingRuleOpInterface::ExternalModel<ElementwiseRule<
       rule.linear(std::move(set));
     return rule.build();
   }
+
+  FailureOr<SmallVector<Value>> buildLocal(Operation *op, OpBuilder &builder, ValueRange operands,
+                                           TypeRange resultTypes, const LocalContext &) const {
+    return cloneLocal(op, builder, operands, resultTypes);
+  }
 };
 
 template <typename Op>

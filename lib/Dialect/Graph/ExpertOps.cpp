@@ -212,6 +212,5 @@ OpCost GroupedContractOp::getCost() {
     flops *= index == getExperts() ? 1 : size;
   return {.kind = OpKind::Contraction, .flops = flops};
 }
-Widening GroupedContractOp::getWidening() { return Widening::Result; }
 
 } // namespace dtc::graph

@@ -104,8 +104,6 @@ FailureOr<SmallVector<Value>> ScatterAddOp::buildLocal(OpBuilder &builder, Value
 }
 
 OpCost ScatterAddOp::getCost() { return {OpKind::Lookup}; }
-Widening ScatterAddOp::getWidening() { return Widening::Result; }
-bool ScatterAddOp::hasOwnLoops() { return true; }
 Reach ScatterAddOp::getReach(unsigned operand) {
   return operand == 0 ? Reach::Repeated : Reach::Same;
 }

@@ -110,10 +110,6 @@ OpCost RmsNormGradOp::getCost() { return {OpKind::Normalization}; }
 bool LayerNormOp::isStatistic(unsigned result) { return result > 0; }
 bool RmsNormOp::isStatistic(unsigned result) { return result > 0; }
 
-/// The gradients of scale and bias are sums over rows.
-Widening LayerNormGradOp::getWidening() { return Widening::Result; }
-Widening RmsNormGradOp::getWidening() { return Widening::Result; }
-
 //===-- attention ---------------------------------------------------------===//
 
 namespace {
@@ -264,6 +260,7 @@ OpCost AttentionPartGradOp::getCost() { return attentionGradCost(*this); }
 bool AttentionOp::isStatistic(unsigned result) { return result > 0; }
 /// Rounding a mask's -3.4e38 to bf16 would give -inf.
 bool AttentionOp::mayStayWide(unsigned operand) { return getBias() && operand == 3; }
+Widening AttentionOp::getWidening() { return Widening::None; }
 
 //===-- cross entropy -----------------------------------------------------===//
 

@@ -48,6 +48,8 @@ ShardingRule ReduceOp::buildShardingRule(UnitFactors units) {
 }
 
 OpCost ReduceOp::getCost() { return {OpKind::Reduction}; }
+bool ReduceOp::isStatistic(unsigned) { return false; }
+bool ReduceOp::mayStayWide(unsigned) { return false; }
 Widening ReduceOp::getWidening() {
   return getKind() == graph::ReduceKind::Sum ? Widening::Operands : Widening::None;
 }
@@ -71,8 +73,6 @@ ShardingRule CumSumOp::buildShardingRule(UnitFactors units) {
 }
 
 OpCost CumSumOp::getCost() { return {OpKind::Reduction}; }
-Widening CumSumOp::getWidening() { return Widening::Operands; }
-bool CumSumOp::hasOwnLoops() { return true; }
 
 //===-- sum ---------------------------------------------------------------===//
 
@@ -88,4 +88,3 @@ ShardingRule SumOp::buildShardingRule(UnitFactors units) {
 }
 
 OpCost SumOp::getCost() { return {OpKind::Elementwise}; }
-Widening SumOp::getWidening() { return Widening::Operands; }

@@ -71,7 +71,6 @@ ShardingRule BroadcastOp::buildShardingRule(UnitFactors units) {
 }
 
 OpCost BroadcastOp::getCost() { return {OpKind::Reindex}; }
-Widening BroadcastOp::getWidening() { return Widening::Operands; }
 
 /// Whether what isn't of size 1 are the first dimensions of the result.
 static bool isPrefix(BroadcastOp op) {
@@ -125,7 +124,6 @@ ShardingRule ReshapeOp::buildShardingRule(UnitFactors) {
 }
 
 OpCost ReshapeOp::getCost() { return {OpKind::View}; }
-Widening ReshapeOp::getWidening() { return Widening::Operands; }
 
 //===-- transpose ---------------------------------------------------------===//
 
@@ -156,7 +154,6 @@ ShardingRule TransposeOp::buildShardingRule(UnitFactors units) {
 }
 
 OpCost TransposeOp::getCost() { return {OpKind::Reindex}; }
-Widening TransposeOp::getWidening() { return Widening::Operands; }
 
 /// Elements stay where they are if only dimensions of size 1 change places.
 Reach TransposeOp::getReach(unsigned) {
@@ -217,8 +214,6 @@ FailureOr<SmallVector<Value>> SliceOp::buildLocal(OpBuilder &builder, ValueRange
 }
 
 OpCost SliceOp::getCost() { return {OpKind::Reindex}; }
-Widening SliceOp::getWidening() { return Widening::Operands; }
-Reach SliceOp::getReach(unsigned) { return Reach::Moved; }
 
 //===-- pad ---------------------------------------------------------------===//
 
@@ -263,8 +258,6 @@ FailureOr<SmallVector<Value>> PadOp::buildLocal(OpBuilder &builder, ValueRange o
 }
 
 OpCost PadOp::getCost() { return {OpKind::Join}; }
-Widening PadOp::getWidening() { return Widening::Operands; }
-Reach PadOp::getReach(unsigned) { return Reach::Moved; }
 
 //===-- concat ------------------------------------------------------------===//
 
@@ -312,5 +305,3 @@ FailureOr<SmallVector<Value>> ConcatOp::buildLocal(OpBuilder &builder, ValueRang
 }
 
 OpCost ConcatOp::getCost() { return {OpKind::Join}; }
-Widening ConcatOp::getWidening() { return Widening::Operands; }
-Reach ConcatOp::getReach(unsigned) { return Reach::Moved; }

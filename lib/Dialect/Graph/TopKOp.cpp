@@ -31,7 +31,5 @@ ShardingRule TopKOp::buildShardingRule(UnitFactors units) {
 }
 
 OpCost TopKOp::getCost() { return {OpKind::Reduction}; }
-bool TopKOp::hasOwnLoops() { return true; }
-Reach TopKOp::getReach(unsigned) { return Reach::LookedUp; }
 
 } // namespace dtc::graph

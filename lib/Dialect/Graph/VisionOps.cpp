@@ -201,7 +201,6 @@ static OpCost convCost(Value weight, Value output) {
 OpCost ConvOp::getCost() { return convCost(getWeight(), getResult()); }
 OpCost ConvInputGradOp::getCost() { return convCost(getWeight(), getGrad()); }
 OpCost ConvWeightGradOp::getCost() { return convCost(getResult(), getGrad()); }
-Widening ConvWeightGradOp::getWidening() { return Widening::Result; }
 
 //===-- pooling -----------------------------------------------------------===//
 
@@ -265,9 +264,7 @@ FailureOr<SmallVector<Value>> MaxPoolGradOp::buildLocal(OpBuilder &builder, Valu
 }
 
 OpCost MaxPoolOp::getCost() { return {OpKind::Other}; }
-Reach MaxPoolOp::getReach(unsigned) { return Reach::LookedUp; }
 OpCost MaxPoolGradOp::getCost() { return {OpKind::Other}; }
-bool MaxPoolGradOp::hasOwnLoops() { return true; }
 Reach MaxPoolGradOp::getReach(unsigned operand) {
   return operand == 0 ? Reach::LookedUp : Reach::Moved;
 }

@@ -51,6 +51,11 @@ TEST_F(EveryOp, StatesItsCost) {
     EXPECT_TRUE(op.hasInterface<CostOpInterface>()) << op.getStringRef().str();
 }
 
+TEST_F(EveryOp, StatesItsFloatTypes) {
+  for (RegisteredOperationName op : tensorOps())
+    EXPECT_TRUE(op.hasInterface<PrecisionOpInterface>()) << op.getStringRef().str();
+}
+
 TEST_F(EveryOp, HasAGradientOrSaysThatItHasNone) {
   for (RegisteredOperationName op : tensorOps())
     EXPECT_NE(op.hasInterface<DifferentiableOpInterface>(), op.hasTrait<NoGradient>())
@@ -82,6 +87,16 @@ TEST_F(EveryOp, OfArithmeticWithARuleStatesItsCost) {
       EXPECT_EQ(ruled, op.hasInterface<CostOpInterface>()) << op.getStringRef().str();
     }
   EXPECT_GE(found, 70);
+}
+
+/// Kernels and training ask these ops nothing: an element comes from the same position of each
+/// operand, and conversions are put around an op.
+TEST_F(EveryOp, OfArithmeticWithARuleIsElementwiseOrAConstant) {
+  for (StringRef dialect : {"arith", "math"})
+    for (RegisteredOperationName op : opsOf(dialect))
+      if (op.hasInterface<ShardingRuleOpInterface>())
+        EXPECT_NE(op.hasTrait<OpTrait::Elementwise>(), op.hasTrait<OpTrait::ConstantLike>())
+            << op.getStringRef().str();
 }
 
 } // namespace

@@ -12,7 +12,7 @@
 include "dtc/Dialect/Graph/GraphBase.td"
 
 def Graph_AttentionPartGradOp : Graph_TensorOp<"attention_part_grad",
-    [ShardingRule, Decomposable, NoGradient]> {
+    [ShardingRule, Decomposable, NoGradient, ConvertedAround]> {
   let summary = "gradients of attention with respect to query and a part of the keys and values";
   let description = [{
     As attention_grad without a bias, but `output` and `lse` are those of all keys, of which

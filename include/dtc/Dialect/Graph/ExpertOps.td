@@ -23,7 +23,7 @@
 include "dtc/Dialect/Graph/GraphBase.td"
 
 class Graph_ExchangeOp<string mnemonic>
-    : Graph_TensorOp<mnemonic, [ShardingRuleLocal, Differentiable, Decomposable,
+    : Graph_TensorOp<mnemonic, [ShardingRuleLocal, Differentiable, Decomposable, ConvertedAround,
                                 AllTypesMatch<["input", "result"]>]> {
   let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$choices,
                        I64Attr:$experts);
@@ -48,7 +48,7 @@ def Graph_CombineOp : Graph_ExchangeOp<"combine"> {
 
 def Graph_GroupedContractOp
     : Graph_TensorOp<"grouped_contract", [ShardingRuleLocal, Differentiable, Decomposable,
-                                             Widens]> {
+                                             Widens<"Result">]> {
   let summary = "contraction of each row with the slice of its expert (a grouped product)";
   let description = [{
     Indices are those of dtc.contract; the index `experts` counts experts. It occurs in one of

@@ -105,26 +105,62 @@ def Graph_BackwardAttr : Graph_Attr<"Backward", "backward"> {
 class Graph_Op<string mnemonic, list<Trait> traits = []>
     : Op<Graph_Dialect, mnemonic, traits>;
 
-def ShardingRule : DeclareOpInterfaceMethods<ShardingRuleOpInterface>;
-def ShardingRuleLocal : DeclareOpInterfaceMethods<ShardingRuleOpInterface, ["buildLocal"]>;
-/// Every op has one of these three. `InKernels` takes the methods that the op doesn't leave to their
-/// defaults: hasOwnLoops, getReach.
+/// The answers that a family of ops gives to an interface: methods in the class of each of its ops.
+/// No interface has defaults, so that an op which is in no family writes all of them.
+class Graph_FamilyTrait<string name, code methods> : NativeOpTrait<name, [], methods> {
+  let cppNamespace = "::dtc";
+}
+class Graph_Family<OpInterface interface, string trait, code methods>
+    : TraitList<[interface, Graph_FamilyTrait<trait, methods>]>;
+
+/// Every op has one of these two. The first is cloned with the types of shards; an op of the second
+/// writes buildLocal.
+def ShardingRule : Graph_Family<ShardingRuleOpInterface, "BuiltByCloning", [{
+  ::dtc::sharding::ShardingRule buildShardingRule(::dtc::UnitFactors units);
+  ::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>
+  buildLocal(::mlir::OpBuilder &builder, ::mlir::ValueRange operands, ::mlir::TypeRange resultTypes,
+             const ::dtc::LocalContext &) {
+    return ::dtc::cloneLocal(*this, builder, operands, resultTypes);
+  }
+}]>;
+def ShardingRuleLocal : DeclareOpInterfaceMethods<ShardingRuleOpInterface>;
+
+/// Every op has one of these three.
 def Decomposable : DeclareOpInterfaceMethods<DecomposableOpInterface>;
 def LibraryCall : NativeOpTrait<"LibraryCall"> { let cppNamespace = "::dtc"; }
-class InKernels<list<string> methods = []>
-    : DeclareOpInterfaceMethods<KernelOpInterface, methods>;
+/// `loops`: "Shared" with other ops of the kernel, or "Own". `reach`: a case of dtc::Reach, which
+/// holds for every operand, or "ByOperand" where the op writes getReach.
+class InKernels<string loops, string reach>
+    : Graph_Family<KernelOpInterface, "SeenByKernels",
+        "bool hasOwnLoops() { return " # !if(!eq(loops, "Own"), "true", "false") # "; }\n" #
+        "::dtc::Reach getReach(unsigned)" #
+        !if(!eq(reach, "ByOperand"), ";", " { return ::dtc::Reach::" # reach # "; }")> {
+  assert !or(!eq(loops, "Own"), !eq(loops, "Shared")), "neither Own nor Shared: " # loops;
+}
 
 /// Every op has one of these two.
 def Differentiable : DeclareOpInterfaceMethods<DifferentiableOpInterface>;
 def NoGradient : NativeOpTrait<"NoGradient"> { let cppNamespace = "::dtc"; }
 def Cost : DeclareOpInterfaceMethods<CostOpInterface>;
-/// Some results are f32 whatever the operands are.
-def Statistics : DeclareOpInterfaceMethods<PrecisionOpInterface, ["isStatistic"]>;
-/// Results or operands may be wider than the op's type.
-def Widens : DeclareOpInterfaceMethods<PrecisionOpInterface, ["getWidening"]>;
+
+/// Every op has one of these four.
+class Graph_FloatTypes<string statistic, string widening>
+    : Graph_Family<PrecisionOpInterface, "HasFloatTypes",
+        "bool isStatistic(unsigned)" # statistic # "\n" #
+        "bool mayStayWide(unsigned) { return false; }\n" #
+        "::dtc::Widening getWidening() { return ::dtc::Widening::" # widening # "; }">;
+/// Another float type takes conversions of all operands and results.
+def ConvertedAround : Graph_FloatTypes<" { return false; }", "None">;
+/// Some results are f32 whatever the operands are; the op writes isStatistic.
+def Statistics : Graph_FloatTypes<";", "None">;
+/// Gives results of a wider type itself. `how` is a case of dtc::Widening.
+class Widens<string how> : Graph_FloatTypes<" { return false; }", how>;
+/// Writes all methods of PrecisionOpInterface.
+def Precision : DeclareOpInterfaceMethods<PrecisionOpInterface>;
 
 /// A pure op on tensors. Beside these traits it needs ShardingRule or ShardingRuleLocal,
-/// Differentiable or NoGradient, and one of Decomposable, LibraryCall and InKernels.
+/// Differentiable or NoGradient, one of Decomposable, LibraryCall and InKernels, and one of
+/// ConvertedAround, Statistics, Widens and Precision.
 class Graph_TensorOp<string mnemonic, list<Trait> traits = []>
     : Graph_Op<mnemonic, !listconcat([Pure, Cost], traits)>;
 

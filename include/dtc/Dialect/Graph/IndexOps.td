@@ -4,8 +4,8 @@
 
 include "dtc/Dialect/Graph/GraphBase.td"
 
-def Graph_GatherOp : Graph_TensorOp<"gather", [ShardingRuleLocal, Differentiable,
-                                              InKernels<["getReach"]>]> {
+def Graph_GatherOp : Graph_TensorOp<"gather", [ShardingRuleLocal, Differentiable, ConvertedAround,
+                                              InKernels<"Shared", "ByOperand">]> {
   let summary = "takes slices of a table by index (embedding look-up)";
   let description = [{
     `result = table[:axis] + indices + table[axis+1:]` in shapes. An index
@@ -23,7 +23,7 @@ def Graph_GatherOp : Graph_TensorOp<"gather", [ShardingRuleLocal, Differentiable
 }
 
 def Graph_ScatterAddOp : Graph_TensorOp<"scatter_add",
-    [ShardingRuleLocal, NoGradient, Widens, InKernels<["hasOwnLoops", "getReach"]>]> {
+    [ShardingRuleLocal, NoGradient, Widens<"Result">, InKernels<"Own", "ByOperand">]> {
   let summary = "adds slices into a zero tensor by index (gradient of gather)";
   let description = [{
     `result[:axis, indices[j...], axis+1:] += updates[:axis, j..., axis+1:]`;
@@ -37,7 +37,8 @@ def Graph_ScatterAddOp : Graph_TensorOp<"scatter_add",
   let hasVerifier = 1;
 }
 
-def Graph_PickOp : Graph_TensorOp<"pick", [ShardingRuleLocal, Differentiable, InKernels<>]> {
+def Graph_PickOp : Graph_TensorOp<"pick",
+    [ShardingRuleLocal, Differentiable, ConvertedAround, InKernels<"Shared", "Same">]> {
   let summary = "one element of each row, by index";
   let description = [{
     `result[i...] = input[i..., indices[i...]]`, 0 where the index is outside;
@@ -50,8 +51,8 @@ def Graph_PickOp : Graph_TensorOp<"pick", [ShardingRuleLocal, Differentiable, In
   let hasVerifier = 1;
 }
 
-def Graph_TopKOp : Graph_TensorOp<"top_k", [ShardingRule, NoGradient,
-                                            InKernels<["hasOwnLoops", "getReach"]>]> {
+def Graph_TopKOp : Graph_TensorOp<"top_k", [ShardingRule, NoGradient, ConvertedAround,
+                                            InKernels<"Own", "LookedUp">]> {
   let summary = "where the largest elements of each row are";
   let description = [{
     `%at = dtc.top_k %x : tensor<4x8xf32> -> tensor<4x2xi64>` are the indices of

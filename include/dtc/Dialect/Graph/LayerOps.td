@@ -9,7 +9,7 @@ class Graph_LayerOp<string mnemonic, list<Trait> traits = []>
     : Graph_TensorOp<mnemonic, !listconcat([ShardingRule, Decomposable], traits)>;
 
 def Graph_ActivationOp
-    : Graph_LayerOp<"activation", [Differentiable, SameOperandsAndResultType]> {
+    : Graph_LayerOp<"activation", [Differentiable, ConvertedAround, SameOperandsAndResultType]> {
   let summary = "a pointwise activation function";
   let arguments = (ins Graph_ActivationAttr:$kind, AnyStaticShapeTensor:$input);
   let results = (outs AnyStaticShapeTensor:$result);
@@ -17,7 +17,7 @@ def Graph_ActivationOp
   let hasVerifier = 1;
 }
 def Graph_ActivationGradOp
-    : Graph_LayerOp<"activation_grad", [NoGradient, SameOperandsAndResultType]> {
+    : Graph_LayerOp<"activation_grad", [NoGradient, ConvertedAround, SameOperandsAndResultType]> {
   let summary = "gradient of an activation from its input: f'(input) * grad";
   let arguments = (ins Graph_ActivationAttr:$kind, AnyStaticShapeTensor:$input,
                        AnyStaticShapeTensor:$grad);
@@ -26,7 +26,8 @@ def Graph_ActivationGradOp
   let hasVerifier = 1;
 }
 
-def Graph_SoftmaxOp : Graph_LayerOp<"softmax", [Differentiable, SameOperandsAndResultType]> {
+def Graph_SoftmaxOp : Graph_LayerOp<"softmax",
+    [Differentiable, ConvertedAround, SameOperandsAndResultType]> {
   let summary = "softmax along one dimension";
   let description = [{
     Computed in f32 at least. A row whose every entry is -inf gives zeros.
@@ -36,7 +37,8 @@ def Graph_SoftmaxOp : Graph_LayerOp<"softmax", [Differentiable, SameOperandsAndR
   let assemblyFormat = "$input $dim attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
-def Graph_SoftmaxGradOp : Graph_LayerOp<"softmax_grad", [NoGradient, SameOperandsAndResultType]> {
+def Graph_SoftmaxGradOp : Graph_LayerOp<"softmax_grad",
+    [NoGradient, ConvertedAround, SameOperandsAndResultType]> {
   let summary = "gradient of softmax from its result: y * (grad - sum(grad * y))";
   let arguments = (ins AnyStaticShapeTensor:$output, AnyStaticShapeTensor:$grad, I64Attr:$dim);
   let results = (outs AnyStaticShapeTensor:$result);
@@ -44,7 +46,8 @@ def Graph_SoftmaxGradOp : Graph_LayerOp<"softmax_grad", [NoGradient, SameOperand
   let hasVerifier = 1;
 }
 
-def Graph_LayerNormOp : Graph_LayerOp<"layer_norm", [Differentiable, Statistics, AttrSizedOperandSegments]> {
+def Graph_LayerNormOp : Graph_LayerOp<"layer_norm",
+    [Differentiable, Statistics, AttrSizedOperandSegments]> {
   let summary = "layer normalization over the last dimension";
   let description = [{
     `result = (x - mean) * rstd * scale + bias`, `rstd = 1 / sqrt(var + eps)`
@@ -61,7 +64,7 @@ def Graph_LayerNormOp : Graph_LayerOp<"layer_norm", [Differentiable, Statistics,
   }];
   let hasVerifier = 1;
 }
-def Graph_LayerNormGradOp : Graph_LayerOp<"layer_norm_grad", [NoGradient, Widens]> {
+def Graph_LayerNormGradOp : Graph_LayerOp<"layer_norm_grad", [NoGradient, Widens<"Result">]> {
   let summary = "gradients of layer_norm with respect to input, scale and bias";
   let description = [{
     `scale` may be absent (taken as ones). The gradients of scale and bias are
@@ -92,7 +95,7 @@ def Graph_RmsNormOp : Graph_LayerOp<"rms_norm", [Differentiable, Statistics]> {
   }];
   let hasVerifier = 1;
 }
-def Graph_RmsNormGradOp : Graph_LayerOp<"rms_norm_grad", [NoGradient, Widens]> {
+def Graph_RmsNormGradOp : Graph_LayerOp<"rms_norm_grad", [NoGradient, Widens<"Result">]> {
   let summary = "gradients of rms_norm with respect to input and scale";
   let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$rstd,
                        AnyStaticShapeTensor:$grad, Optional<AnyStaticShapeTensor>:$scale);
@@ -104,7 +107,8 @@ def Graph_RmsNormGradOp : Graph_LayerOp<"rms_norm_grad", [NoGradient, Widens]> {
   let hasVerifier = 1;
 }
 
-def Graph_BatchNormOp : Graph_LayerOp<"batch_norm", [Differentiable, Statistics, AttrSizedOperandSegments]> {
+def Graph_BatchNormOp : Graph_LayerOp<"batch_norm",
+    [Differentiable, Statistics, AttrSizedOperandSegments]> {
   let summary = "normalization of each channel by the statistics of the batch";
   let description = [{
     `result = (x - mean) * rstd * scale + bias`, `rstd = 1 / sqrt(var + eps)` with the biased
@@ -123,7 +127,7 @@ def Graph_BatchNormOp : Graph_LayerOp<"batch_norm", [Differentiable, Statistics,
   }];
   let hasVerifier = 1;
 }
-def Graph_BatchNormGradOp : Graph_LayerOp<"batch_norm_grad", [NoGradient, Widens]> {
+def Graph_BatchNormGradOp : Graph_LayerOp<"batch_norm_grad", [NoGradient, Widens<"Result">]> {
   let summary = "gradients of batch_norm with respect to input, scale and bias";
   let description = [{
     They flow through the statistics, so they are sums over the whole batch: splitting it takes
@@ -143,7 +147,7 @@ def Graph_BatchNormGradOp : Graph_LayerOp<"batch_norm_grad", [NoGradient, Widens
 }
 
 def Graph_AttentionOp : Graph_LayerOp<"attention",
-    [Differentiable, DeclareOpInterfaceMethods<PrecisionOpInterface, ["isStatistic", "mayStayWide"]>]> {
+    [Differentiable, Precision]> {
   let summary = "scaled dot-product attention with grouped keys and values";
   let description = [{
     q[b,s,(g r),e], k[b,t,g,e], v[b,t,g,f] -> result[b,s,(g r),f] and the row
@@ -165,7 +169,7 @@ def Graph_AttentionOp : Graph_LayerOp<"attention",
   }];
   let hasVerifier = 1;
 }
-def Graph_AttentionGradOp : Graph_LayerOp<"attention_grad", [NoGradient]> {
+def Graph_AttentionGradOp : Graph_LayerOp<"attention_grad", [NoGradient, ConvertedAround]> {
   let summary = "gradients of attention with respect to query, key and value";
   let description = [{Recomputes the probabilities from the row statistics.}];
   let arguments = (ins AnyStaticShapeTensor:$query, AnyStaticShapeTensor:$key,
@@ -201,7 +205,7 @@ def Graph_CrossEntropyOp : Graph_LayerOp<"cross_entropy", [Differentiable, Stati
   let hasVerifier = 1;
 }
 def Graph_CrossEntropyGradOp : Graph_TensorOp<"cross_entropy_grad",
-    [ShardingRuleLocal, Decomposable, NoGradient]> {
+    [ShardingRuleLocal, Decomposable, NoGradient, ConvertedAround]> {
   let summary = "gradient of cross_entropy with respect to the logits";
   let description = [{
     `(exp(logits - lse) - onehot(target)) * grad`, zero in ignored rows. Needs

@@ -7,7 +7,7 @@ include "dtc/Dialect/Graph/GraphBase.td"
 def Graph_ScalarTensor : 0DTensorOf<[AnyFloat]>;
 
 def Graph_SgdUpdateOp : Graph_TensorOp<"sgd_update",
-    [ShardingRule, Decomposable, NoGradient]> {
+    [ShardingRule, Decomposable, NoGradient, ConvertedAround]> {
   let summary = "torch.optim.SGD";
   let description = [{
     g += weightDecay * p; with momentum: buf = momentum * buf + g (the buffer
@@ -24,7 +24,8 @@ def Graph_SgdUpdateOp : Graph_TensorOp<"sgd_update",
   let hasVerifier = 1;
 }
 
-def Graph_AdamUpdateOp : Graph_TensorOp<"adam_update", [ShardingRule, Decomposable, NoGradient]> {
+def Graph_AdamUpdateOp : Graph_TensorOp<"adam_update",
+    [ShardingRule, Decomposable, NoGradient, ConvertedAround]> {
   let summary = "torch.optim.Adam, or AdamW with `decoupled`";
   let description = [{
     decoupled: p *= 1 - lr * weightDecay, else g += weightDecay * p.

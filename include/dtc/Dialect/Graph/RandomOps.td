@@ -5,7 +5,7 @@
 include "dtc/Dialect/Graph/GraphBase.td"
 
 def Graph_PhiloxOp : Graph_TensorOp<"philox",
-    [ShardingRule, NoGradient, InKernels<>, AllTypesMatch<["keys", "index", "result"]>]> {
+    [ShardingRule, NoGradient, ConvertedAround, InKernels<"Shared", "Same">, AllTypesMatch<["keys", "index", "result"]>]> {
   let summary = "random words, each a function of a key and an index";
   let description = [{
     Unsigned words of 32 bits in i64: the first word of Philox 4x32-10 (Salmon et al., Parallel
@@ -22,7 +22,7 @@ def Graph_PhiloxOp : Graph_TensorOp<"philox",
 }
 
 def Graph_DropoutOp : Graph_TensorOp<"dropout",
-    [ShardingRuleLocal, Decomposable, Differentiable, AllTypesMatch<["input", "result"]>]> {
+    [ShardingRuleLocal, Decomposable, Differentiable, ConvertedAround, AllTypesMatch<["input", "result"]>]> {
   let summary = "zeros elements at random, and scales up the others";
   let description = [{
     `result = input / (1 - ratio)` where an element is kept, 0 elsewhere. Which ones are is

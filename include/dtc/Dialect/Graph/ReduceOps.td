@@ -4,7 +4,8 @@
 
 include "dtc/Dialect/Graph/GraphBase.td"
 
-def Graph_ReduceOp : Graph_TensorOp<"reduce", [ShardingRule, Differentiable, Widens, InKernels<>]> {
+def Graph_ReduceOp : Graph_TensorOp<"reduce",
+    [ShardingRule, Differentiable, Precision, InKernels<"Shared", "Same">]> {
   let summary = "combines a tensor over some dimensions, which vanish";
   let description = [{
     `dtc.reduce sum %x [1, 2] : tensor<4x8x16xf32> -> tensor<4xf32>`. An empty
@@ -17,8 +18,8 @@ def Graph_ReduceOp : Graph_TensorOp<"reduce", [ShardingRule, Differentiable, Wid
   let hasVerifier = 1;
 }
 
-def Graph_CumSumOp : Graph_TensorOp<"cumsum", [ShardingRule, Differentiable, Widens,
-                                              InKernels<["hasOwnLoops"]>]> {
+def Graph_CumSumOp : Graph_TensorOp<"cumsum", [ShardingRule, Differentiable, Widens<"Operands">,
+                                              InKernels<"Own", "Same">]> {
   let summary = "running sum along a dimension";
   let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$dim, UnitAttr:$exclusive,
                        UnitAttr:$reverse);
@@ -27,7 +28,8 @@ def Graph_CumSumOp : Graph_TensorOp<"cumsum", [ShardingRule, Differentiable, Wid
   let hasVerifier = 1;
 }
 
-def Graph_SumOp : Graph_TensorOp<"sum", [ShardingRule, Differentiable, Widens, InKernels<>,
+def Graph_SumOp : Graph_TensorOp<"sum",
+    [ShardingRule, Differentiable, Widens<"Operands">, InKernels<"Shared", "Same">,
                                         SameOperandsAndResultType]> {
   let summary = "adds any number of equal-shaped tensors";
   let description = [{
@@ -39,7 +41,8 @@ def Graph_SumOp : Graph_TensorOp<"sum", [ShardingRule, Differentiable, Widens, I
   let assemblyFormat = "$inputs attr-dict `:` type($result)";
 }
 
-def Graph_ContractOp : Graph_TensorOp<"contract", [ShardingRule, Differentiable, Widens, LibraryCall]> {
+def Graph_ContractOp : Graph_TensorOp<"contract",
+    [ShardingRule, Differentiable, Widens<"Result">, LibraryCall]> {
   let summary = "sum of products over shared indices, a two-operand einsum";
   let description = [{
     Every dimension of the operands and of the result names an index:

@@ -4,7 +4,8 @@
 
 include "dtc/Dialect/Graph/GraphBase.td"
 
-def Graph_IotaOp : Graph_TensorOp<"iota", [ShardingRuleLocal, Differentiable, InKernels<>]> {
+def Graph_IotaOp : Graph_TensorOp<"iota",
+    [ShardingRuleLocal, Differentiable, ConvertedAround, InKernels<"Shared", "Same">]> {
   let summary = "the index along one dimension";
   let description = [{`result[i0,...] = i_dim`, as integer or float.}];
   let arguments = (ins I64Attr:$dim);
@@ -13,8 +14,8 @@ def Graph_IotaOp : Graph_TensorOp<"iota", [ShardingRuleLocal, Differentiable, In
   let hasVerifier = 1;
 }
 
-def Graph_BroadcastOp : Graph_TensorOp<"broadcast", [ShardingRule, Differentiable, Widens,
-                                                    InKernels<["getReach"]>]> {
+def Graph_BroadcastOp : Graph_TensorOp<"broadcast", [ShardingRule, Differentiable, Widens<"Operands">,
+                                                    InKernels<"Shared", "ByOperand">]> {
   let summary = "repeats a tensor along new dimensions";
   let description = [{
     Operand dimension `i` becomes result dimension `dims[i]` (ascending, same
@@ -27,7 +28,8 @@ def Graph_BroadcastOp : Graph_TensorOp<"broadcast", [ShardingRule, Differentiabl
   let hasFolder = 1;
 }
 
-def Graph_ReshapeOp : Graph_TensorOp<"reshape", [ShardingRule, Differentiable, Widens, InKernels<>]> {
+def Graph_ReshapeOp : Graph_TensorOp<"reshape",
+    [ShardingRule, Differentiable, Widens<"Operands">, InKernels<"Shared", "Same">]> {
   let summary = "the same elements in row-major order under another shape";
   let arguments = (ins AnyStaticShapeTensor:$input);
   let results = (outs AnyStaticShapeTensor:$result);
@@ -37,7 +39,7 @@ def Graph_ReshapeOp : Graph_TensorOp<"reshape", [ShardingRule, Differentiable, W
 }
 
 def Graph_BarrierOp : Graph_Op<"barrier", [MemoryEffects<[MemWrite]>, SameOperandsAndResultType,
-                                           Cost, ShardingRule, Differentiable]> {
+                                           Cost, ShardingRule, Differentiable, ConvertedAround]> {
   let summary = "the same tensor, that nothing recognizes as the same";
   let description = [{
     Nothing is merged, folded or fused across it: what is computed of a barrier's result is
@@ -54,8 +56,8 @@ def Graph_BarrierOp : Graph_Op<"barrier", [MemoryEffects<[MemWrite]>, SameOperan
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 
-def Graph_TransposeOp : Graph_TensorOp<"transpose", [ShardingRule, Differentiable, Widens,
-                                                    InKernels<["getReach"]>]> {
+def Graph_TransposeOp : Graph_TensorOp<"transpose", [ShardingRule, Differentiable, Widens<"Operands">,
+                                                    InKernels<"Shared", "ByOperand">]> {
   let summary = "permutes dimensions";
   let description = [{Result dimension `i` is operand dimension `perm[i]`.}];
   let arguments = (ins AnyStaticShapeTensor:$input, DenseI64ArrayAttr:$perm);
@@ -65,8 +67,8 @@ def Graph_TransposeOp : Graph_TensorOp<"transpose", [ShardingRule, Differentiabl
   let hasFolder = 1;
 }
 
-def Graph_SliceOp : Graph_TensorOp<"slice", [ShardingRuleLocal, Differentiable, Widens,
-                                            InKernels<["getReach"]>]> {
+def Graph_SliceOp : Graph_TensorOp<"slice", [ShardingRuleLocal, Differentiable, Widens<"Operands">,
+                                            InKernels<"Shared", "Moved">]> {
   let summary = "a static strided part of a tensor";
   let description = [{
     `result[i] = input[offsets + i * strides]`; sizes are the result's. A
@@ -81,8 +83,8 @@ def Graph_SliceOp : Graph_TensorOp<"slice", [ShardingRuleLocal, Differentiable, 
   let hasFolder = 1;
 }
 
-def Graph_PadOp : Graph_TensorOp<"pad", [ShardingRuleLocal, Differentiable, Widens,
-                                        InKernels<["getReach"]>]> {
+def Graph_PadOp : Graph_TensorOp<"pad", [ShardingRuleLocal, Differentiable, Widens<"Operands">,
+                                        InKernels<"Shared", "Moved">]> {
   let summary = "places a tensor into a larger one filled with a constant";
   let description = [{
     `result[low + i * (interior + 1)] = input[i]`, `value` elsewhere. The
@@ -96,8 +98,8 @@ def Graph_PadOp : Graph_TensorOp<"pad", [ShardingRuleLocal, Differentiable, Wide
   let hasVerifier = 1;
 }
 
-def Graph_ConcatOp : Graph_TensorOp<"concat", [ShardingRuleLocal, Differentiable, Widens,
-                                              InKernels<["getReach"]>]> {
+def Graph_ConcatOp : Graph_TensorOp<"concat", [ShardingRuleLocal, Differentiable, Widens<"Operands">,
+                                              InKernels<"Shared", "Moved">]> {
   let summary = "joins tensors along a dimension";
   let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs, I64Attr:$dim);
   let results = (outs AnyStaticShapeTensor:$result);

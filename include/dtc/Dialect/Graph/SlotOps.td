@@ -21,7 +21,7 @@
 include "dtc/Dialect/Graph/GraphBase.td"
 
 def Graph_ExpertSlotsOp : Graph_TensorOp<"expert_slots",
-    [ShardingRuleLocal, NoGradient, Decomposable, AllTypesMatch<["choices", "result"]>]> {
+    [ShardingRuleLocal, NoGradient, Decomposable, ConvertedAround, AllTypesMatch<["choices", "result"]>]> {
   let summary = "the slot that each row has with its expert's part";
   let description = [{
     `choices[b, n]` is the expert of row n of sample b. Experts are numbered part by part, and so
@@ -39,7 +39,7 @@ def Graph_ExpertSlotsOp : Graph_TensorOp<"expert_slots",
 }
 
 class Graph_SlotExchangeOp<string mnemonic>
-    : Graph_TensorOp<mnemonic, [ShardingRuleLocal, Differentiable, Decomposable]> {
+    : Graph_TensorOp<mnemonic, [ShardingRuleLocal, Differentiable, Decomposable, ConvertedAround]> {
   let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$slots);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat =

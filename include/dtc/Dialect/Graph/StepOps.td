@@ -5,7 +5,7 @@
 include "dtc/Dialect/Graph/GraphBase.td"
 
 def Graph_StepVectorOp : Graph_TensorOp<"step_vector",
-    [ShardingRule, NoGradient, Decomposable, AllTypesMatch<["inputs", "outputs"]>]> {
+    [ShardingRule, NoGradient, Decomposable, ConvertedAround, AllTypesMatch<["inputs", "outputs"]>]> {
   let summary = "the numbers of a step that all ranks must agree on";
   let description = [{
     Sum of the losses, count of targets, count of gradient elements that are infinite or no
@@ -28,7 +28,7 @@ def Graph_StepVectorOp : Graph_TensorOp<"step_vector",
 }
 
 def Graph_CommitOp : Graph_TensorOp<"commit",
-    [ShardingRule, NoGradient, Decomposable, AllTypesMatch<["fresh", "old", "result"]>]> {
+    [ShardingRule, NoGradient, Decomposable, ConvertedAround, AllTypesMatch<["fresh", "old", "result"]>]> {
   let summary = "what an update writes, unless the step has faults";
   let description = [{
     `fresh` where the number of faults is 0, else `old`, for all elements alike. So a step whose

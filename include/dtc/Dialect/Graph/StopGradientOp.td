@@ -5,7 +5,7 @@
 include "dtc/Dialect/Graph/GraphBase.td"
 
 def Graph_StopGradientOp : Graph_TensorOp<"stop_gradient",
-    [ShardingRule, Decomposable, Differentiable, AllTypesMatch<["input", "result"]>]> {
+    [ShardingRule, Decomposable, Differentiable, ConvertedAround, AllTypesMatch<["input", "result"]>]> {
   let summary = "its operand, which gets no gradient from here";
   let description = [{
     What PyTorch calls `detach()`. Importers make it, and a training step no longer has it: once

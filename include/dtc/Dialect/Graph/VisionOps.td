@@ -12,7 +12,7 @@ class Graph_Windowed<string mnemonic, list<Trait> traits, dag args, dag outs>
   let hasVerifier = 1;
 }
 
-def Graph_ConvOp : Graph_Windowed<"conv", [Differentiable, LibraryCall],
+def Graph_ConvOp : Graph_Windowed<"conv", [Differentiable, LibraryCall, ConvertedAround],
     (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$weight, I64Attr:$groups),
     (outs AnyStaticShapeTensor:$result)> {
   let summary = "convolution: input[n,c,hw], weight[o,c/groups,kernel] -> [n,o,hw']";
@@ -22,7 +22,7 @@ def Graph_ConvOp : Graph_Windowed<"conv", [Differentiable, LibraryCall],
     `groups` $groups attr-dict `:` type($input) `,` type($weight) `->` type($result)
   }];
 }
-def Graph_ConvInputGradOp : Graph_Windowed<"conv_input_grad", [NoGradient, LibraryCall],
+def Graph_ConvInputGradOp : Graph_Windowed<"conv_input_grad", [NoGradient, LibraryCall, ConvertedAround],
     (ins AnyStaticShapeTensor:$grad, AnyStaticShapeTensor:$weight, I64Attr:$groups),
     (outs AnyStaticShapeTensor:$result)> {
   let summary = "gradient of conv with respect to its input";
@@ -31,7 +31,7 @@ def Graph_ConvInputGradOp : Graph_Windowed<"conv_input_grad", [NoGradient, Libra
     `groups` $groups attr-dict `:` type($grad) `,` type($weight) `->` type($result)
   }];
 }
-def Graph_ConvWeightGradOp : Graph_Windowed<"conv_weight_grad", [NoGradient, LibraryCall, Widens],
+def Graph_ConvWeightGradOp : Graph_Windowed<"conv_weight_grad", [NoGradient, LibraryCall, Widens<"Result">],
     (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$grad, I64Attr:$groups),
     (outs AnyStaticShapeTensor:$result)> {
   let summary = "gradient of conv with respect to its weight";
@@ -41,7 +41,8 @@ def Graph_ConvWeightGradOp : Graph_Windowed<"conv_weight_grad", [NoGradient, Lib
   }];
 }
 
-def Graph_MaxPoolOp : Graph_Windowed<"max_pool", [Differentiable, InKernels<["getReach"]>],
+def Graph_MaxPoolOp : Graph_Windowed<"max_pool",
+    [Differentiable, ConvertedAround, InKernels<"Shared", "LookedUp">],
     (ins AnyStaticShapeTensor:$input, DenseI64ArrayAttr:$kernel),
     (outs AnyStaticShapeTensor:$result)> {
   let summary = "maximum over windows; padding counts as -inf";
@@ -50,7 +51,8 @@ def Graph_MaxPoolOp : Graph_Windowed<"max_pool", [Differentiable, InKernels<["ge
     attr-dict `:` type($input) `->` type($result)
   }];
 }
-def Graph_MaxPoolGradOp : Graph_Windowed<"max_pool_grad", [NoGradient, InKernels<["hasOwnLoops", "getReach"]>],
+def Graph_MaxPoolGradOp : Graph_Windowed<"max_pool_grad",
+    [NoGradient, ConvertedAround, InKernels<"Own", "ByOperand">],
     (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$grad, DenseI64ArrayAttr:$kernel),
     (outs AnyStaticShapeTensor:$result)> {
   let summary = "sends each window's gradient to the first maximal element";
