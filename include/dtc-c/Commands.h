@@ -1,4 +1,15 @@
-/* The commands of dtc for a process that goes on. */
+/* The commands of dtc as calls, which return what a command prints. Only dtcMain and dtcRunMain
+ * print it themselves.
+ *
+ *   const char *arguments[] = {"estimate", "gpt2.onnx", "--precision=bf16"};
+ *   DtcText *text;
+ *   DtcError *error = dtcCommand(arguments, 3, NULL, NULL, &text);
+ *   if (!error) {
+ *     puts(dtcTextData(text));
+ *     dtcTextDestroy(text);
+ *   }
+ *
+ * Texts are the caller's to destroy. */
 #ifndef DTC_C_COMMANDS_H
 #define DTC_C_COMMANDS_H
 
@@ -8,16 +19,18 @@
 extern "C" {
 #endif
 
-/* What a command prints: {"estimate", "gpt2.onnx", "--json"}. The handler may be NULL. */
+/* Runs a command and returns what it prints to stdout. Warnings go to the handler, which may be
+ * NULL. */
 DTC_API DtcError *dtcCommand(const char *const *arguments, size_t numArguments,
                              DtcWarningHandler handler, void *context, DtcText **text);
 
-/* A cluster, built in or a YAML file, as a YAML file that says all of it. */
+/* A cluster, named ("dgx-h100") or in a YAML file, as YAML that leaves nothing to a default. */
 DTC_API DtcError *dtcClusterYaml(const char *nameOrFile, DtcText **text);
 /* The names of built-in clusters and devices, one a line. */
 DTC_API DtcError *dtcClusterNames(DtcText **text);
 
-/* The operators of PyTorch that are read, with commas between: "aten.add,aten.mul". */
+/* The ATen operators that the importer of PyTorch programs knows, with commas between:
+ * "aten.add,aten.mul". */
 DTC_API DtcError *dtcImportedOperators(DtcText **text);
 
 /* The command lines `dtc` and `dtc-run`, which print and return the exit code. The first argument

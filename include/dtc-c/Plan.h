@@ -1,4 +1,14 @@
-/* Planning: a model with its plan, asked piece by piece. */
+/* Planning: a model with the plan that dtc chose for it. The plan is made once, and each call below
+ * returns one view of it as text. For test/models/gpt2.onnx,
+ *
+ *   const char *flags[] = {"gpt2.onnx", "--gpus=8", "--cluster=dgx-h100"};
+ *   DtcPlan *plan;
+ *   DtcText *why, *json;
+ *   DtcError *error = dtcPlanCreate(flags, 3, NULL, NULL, &plan);
+ *   if (!error)
+ *     error = dtcPlanExplain(plan, "tp", &why, &json);
+ *
+ * has a plan on the mesh dp=4 tp=2, and says why tp is 2. */
 #ifndef DTC_C_PLAN_H
 #define DTC_C_PLAN_H
 

@@ -1,4 +1,5 @@
-// What files say, and how they are called, on a terminal.
+// Text that a file brought, made safe for a terminal: names, messages and paths may hold control
+// characters.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// The learning rate of each step: warm-up, then constant, linear or cosine.
 #pragma once
 
 #include "dtc-rt/Manifest.h"

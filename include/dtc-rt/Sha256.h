@@ -1,3 +1,4 @@
+// SHA-256 of members and files, by which damage is found.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What passes do that treat the functions of a module one by one, as its target needs it.
+// The loop of passes that rewrite the functions of a module one by one, and ask its target how.
 #pragma once
 
 #include "dtc/Target/Target.h"

@@ -1,3 +1,4 @@
+// The look of the page that --report writes.
 #pragma once
 
 #include <string>

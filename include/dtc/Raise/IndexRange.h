@@ -1,4 +1,4 @@
-// Between what bounds computed integers lie.
+// The least and the greatest value that a computed integer can have (interval arithmetic).
 #pragma once
 
 #include "mlir/IR/Value.h"

@@ -1,4 +1,4 @@
-// Other sizes of a dimension: elements taken by their positions, or mixed of those around.
+// Resizing a dimension: a new element is the nearest old one, or a weighted sum of its neighbours.
 #pragma once
 
 #include "dtc/Import/Build/Conversion.h"

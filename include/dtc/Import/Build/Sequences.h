@@ -1,4 +1,4 @@
-// Tensors that follow from positions.
+// Ranges, and triangles of matrices: what is decided by positions alone.
 #pragma once
 
 #include "dtc/Import/Build/Conversion.h"

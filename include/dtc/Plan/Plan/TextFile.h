@@ -1,3 +1,4 @@
+// Reading plan and cluster files whole.
 #pragma once
 
 #include "dtc/Plan/Plan/Result.h"

@@ -8,6 +8,15 @@
 // blocks, except the first gather and the last scatter of a pass. FSDP does so, too (Zhao et al.,
 // PyTorch FSDP, VLDB 2023). Parts of a model may be stored by one level of ZeRO and the rest by the
 // level below (Storage.h).
+//
+// Take a GPT of 16 layers of width 2048 in bf16 as two stages on H100s, with dp=4. Microbatches
+// have 4 samples of 1024 tokens. The first stage has 369 million parameters. Its forward call takes
+// 6.1 ms and its backward call 12.6 ms. A microbatch keeps 1.96 GB between them. A rank has, in MB,
+//
+//   zero  parameters  gradients  states   gathers                 scatters
+//   1            738       1476    1107    738 a step, 3.0 ms     1476 a step, 5.9 ms
+//   2            738        369    1107    738 a step, 3.0 ms     1476 a microbatch, 3.5 ms
+//   3            185        369    1107    738 a pass, 2.0 ms     1476 a microbatch, 3.5 ms
 #pragma once
 
 #include "dtc/Plan/Cost/CollectiveTimes.h"
@@ -31,7 +40,7 @@ struct StageRun {
   int kept;
 };
 
-/// One that follows the other: units between cuts, nothing recomputed.
+/// The stages that follow each other between cuts, of which nothing is recomputed.
 std::vector<StageRun> runsBetween(const std::vector<int> &cuts);
 /// Whether one of these units, which ascend, is in [begin, end).
 bool anyWithin(const std::vector<int> &units, int begin, int end);
@@ -113,13 +122,14 @@ struct BetweenCalls {
   }
 };
 
-/// The first of those that share its calls.
+/// Classes that are exchanged by the same calls are counted with the first of them: this is it.
 inline const WeightClass &firstOfCalls(const std::vector<WeightClass> &classes,
                                        const WeightClass &weights) {
   return *std::find_if(classes.begin(), classes.end(),
                        [&](const WeightClass &each) { return each.calls == weights.calls; });
 }
 
+/// The parameters of a model, and the data of a step, by the units that read them.
 struct Weights {
   std::vector<WeightClass> classes;
   /// A trained parameter that several units read.
@@ -169,6 +179,7 @@ std::vector<StageRun> runsOf(const std::vector<StageRun> &stages,
 /// The pipeline rank whose stage has a unit.
 int64_t rankOf(int unit, const std::vector<StageRun> &stages, const schedule::Placement &placement);
 
+/// The costs of any run of units as a stage, on a rank of given degrees.
 class StageCosts {
 public:
   using Runs = std::vector<StageRun>; ///< the stages of a rank, or of a pipeline
@@ -194,11 +205,12 @@ public:
     auto operator<=>(const InFlight &) const = default;
   };
   int64_t heldBytes(const StageRun &run, const InFlight &held) const;
-  /// What it grows by with each microbatch.
+  /// The bytes that each further microbatch in flight adds.
   int64_t slotBytes(const StageRun &run, bool splits) const;
   /// Whether each call has places of its own in memory.
   bool placesCalls() const;
-  /// Of a slot alone where the backward pass comes in two calls, and of a call alone.
+  /// StageCost::waitingBytes: what a slot has beside savedBytes, if the backward pass comes in two
+  /// calls.
   int64_t waitingBytes(const StageRun &run) const;
   /// What a microbatch holds between these two calls.
   int64_t keptBytes(const StageRun &run) const;

@@ -1,5 +1,16 @@
 // What degrees would cost at best: cuts stages for them and simulates a step,
 // with figures of one data-parallel rank that many degrees share.
+//
+// A search asks for the lower bound first, and estimates only degrees whose bound is below the best
+// step so far. A GPT of 16 layers of width 2048, 64 samples a step on 8 H100s:
+//
+//   degrees            bound     estimate   memory
+//   dp=8                84.3 ms  101.2 ms   20.3 of 84.1 GB
+//   dp=4 pp=2 zero=1    96.3 ms  116.9 ms    8.4 of 83.8 GB   slower than dp=8
+//   dp=4 tp=2          102.7 ms                               not estimated: 102.7 > 101.2
+//   dp=2 tp=4          133.0 ms                               not estimated, either
+//
+// The bound leaves out the sums of gradients, the update, and a part of a pipeline's bubble.
 #pragma once
 
 #include "dtc/Plan/Plan/Plan.h"
@@ -14,6 +25,7 @@
 
 namespace dtc::plan {
 
+/// Degrees with their stages and what a step of them takes.
 struct Estimate {
   Degrees degrees;
   ShardVariant variant;
@@ -24,7 +36,8 @@ struct Estimate {
   double memory = 0, capacity = 0;
   HostUse host;
   bool fits() const { return shortBytes() <= 0; }
-  /// A rank's, at most: of its device, or of its part of its host.
+  /// The bytes that a rank lacks, on its device or on its part of the host; negative where some are
+  /// left.
   double shortBytes() const {
     double ofHost = host.shortBytes() / double(std::max<int64_t>(1, host.ranks));
     return ofHost > 0 ? std::max(ofHost, memory - capacity) : memory - capacity;

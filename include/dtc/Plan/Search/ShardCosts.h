@@ -1,6 +1,16 @@
 // What one data-parallel rank's share of a microbatch costs under tensor, expert and context
 // parallelism. It is solved once for each (tp, ep, cp, samples), whatever the pipeline and the
 // number of data-parallel ranks around it.
+//
+// Take a GPT of 16 layers of width 2048 on 8 H100s, in microbatches of 4 samples a rank:
+//
+//   tp  forward   backward   serves
+//   1   14.1 ms   28.0 ms    dp=8, dp=4 pp=2, dp=2 pp=4, each with any level of ZeRO
+//   2    9.0 ms   16.6 ms    dp=4, dp=2 pp=2, ...
+//   4    6.2 ms   10.5 ms    dp=2, pp=2
+//
+// So three problems are solved for all of them. The times are cut into units (UnitCosts.h). Stages
+// of pipelines are made of these.
 #pragma once
 
 #include "dtc/Plan/Plan/Fold.h"
@@ -33,6 +43,7 @@ struct FoldedModel {
   const std::vector<Block> *blocks = nullptr; ///< of the whole model
 };
 
+/// One solution of the sharding, with the costs of its units.
 class ShardCosts {
 public:
   /// `folded`: all but the results is of a folded model.
@@ -80,11 +91,11 @@ private:
   mutable std::deque<Units> units; ///< few: there are as many as numbers of stages, at most
 };
 
-/// Solves on first use. Models of many equal layers are solved folded, where that
-/// is known to find the best. Several threads at a time may ask for batches, the libraries of other
-/// devices, and for solutions (solveFolded, solveWhole). All else, `get` and what it returns above
-/// all, belongs to one thread; `solveAhead` has threads of its own, each of which has other
-/// entries.
+/// All solutions that a search needs, each solved when it is first asked for. Models of many equal
+/// layers are solved folded, where that is known to find the best. Several threads at a time may
+/// ask for batches, the libraries of other devices, and for solutions (solveFolded, solveWhole).
+/// All else, `get` and what it returns above all, belongs to one thread. `solveAhead` has threads
+/// of its own, each of which has other entries.
 class ShardLibrary {
 public:
   ShardLibrary(const Problem &problem, const Cluster &cluster, const SearchOptions &options);

@@ -1,3 +1,4 @@
+// The distinct values of a list, in order.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,6 @@
-// The greatest of any neighbours in a list.
+// The greatest value of any range of a list, by two look-ups: a sparse table (Bender and
+// Farach-Colton, The LCA Problem Revisited, LATIN 2000). The greatest of [2, 7) is that of the runs
+// of four from 2 and from 3, which were found beforehand.
 #pragma once
 
 #include <algorithm>

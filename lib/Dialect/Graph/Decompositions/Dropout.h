@@ -1,3 +1,4 @@
+// Dropout of a part of a tensor, which draws the numbers that the whole tensor would.
 #pragma once
 
 #include "dtc/Dialect/Graph/RandomOps.h"

@@ -32,6 +32,16 @@ TEST(CostModel, AnOpTakesTheLongerOfComputingAndMoving) {
   EXPECT_NEAR(model.opSeconds(work), 1e-2 + 1e-6, 1e-9);
 }
 
+/// The example of CostModel.h.
+TEST(CostModel, TwoNodesOfFourHaveGroupsInsideAndAcrossThem) {
+  CostModel model(simple(), 8);
+  Mesh mesh{{{"dp", "dp", 2}, {"tp", "tp", 4}}};
+  EXPECT_EQ(model.groupShape({0}, mesh), (GroupShape{2, 1, {1, 2, 2, 2}}));
+  EXPECT_EQ(model.groupShape({1}, mesh), (GroupShape{4, 0, {4, 4, 4, 4}}));
+  EXPECT_NEAR(model.collectiveSeconds(StepKind::AllReduce, {1}, 50e6, mesh), 1.504e-3, 1e-9);
+  EXPECT_NEAR(model.collectiveSeconds(StepKind::AllReduce, {0}, 50e6, mesh), 5.020e-3, 1e-9);
+}
+
 TEST(CostModel, MeasuredShapesReplaceTheRate) {
   Cluster cluster = simple();
   cluster.contractions = {{DType::F32, 1, 512, 512, 512, 2.0 * 512 * 512 * 512 / 0.3e12},
