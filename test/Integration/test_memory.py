@@ -166,7 +166,7 @@ def four_layers(tmp_path_factory):
     (2, "pp=2,schedule=gpipe", 0.01), (2, "pp=2,schedule=1f1b", 0.01), (4, "pp=4,schedule=1f1b", 0.015),
     (4, "pp=2,dp=2,schedule=1f1b", 0.01), (4, "pp=2,tp=2,schedule=1f1b", 0.01),
     (2, "pp=2,recompute=full,schedule=1f1b", 0.02), (4, "pp=2,dp=2,schedule=1f1b,zero=1", 0.01),
-    (4, "pp=2,dp=2,schedule=1f1b,zero=3", 0.04), (2, "pp=2,schedule=interleaved,chunks=2", 0.01),
+    (4, "pp=2,dp=2,schedule=1f1b,zero=3", 0.01), (2, "pp=2,schedule=interleaved,chunks=2", 0.01),
     (2, "pp=2,schedule=zb", 0.01), (4, "pp=4,schedule=zb", 0.01), (2, "pp=2,schedule=zbv,chunks=2", 0.02)])
 def test_prediction_of_each_rank_of_a_pipeline(four_layers, devices, plan, most):
     """Slots and messages have places all step, behind which functions have their temporaries."""
@@ -224,12 +224,23 @@ def test_states_that_pass_through_are_those_of_neighbours(model, devices, plan):
     (2, "dp=2,micro_batch=2,recompute=full,zero=3", (0, 1, 2), 0.01),
     (2, "dp=2,micro_batch=2,recompute=full,zero=2", (1, 2, 3), 0.01),
     (4, "dp=2,tp=2,micro_batch=2,zero=3", (1, 3), 0.01),
-    (4, "pp=2,dp=2,schedule=1f1b,micro_batch=1,zero=3", (1, 3), 0.03),
-    (4, "pp=2,dp=2,schedule=1f1b,micro_batch=1,zero=2", (1, 3), 0.03),
-    (4, "pp=2,dp=2,schedule=zb,micro_batch=1,zero=3", (1, 3), 0.04)])
+    (4, "pp=2,dp=2,schedule=1f1b,micro_batch=1,zero=3", (1, 3), 0.01),
+    (4, "pp=2,dp=2,schedule=1f1b,micro_batch=1,zero=2", (1, 3), 0.01),
+    (4, "pp=2,dp=2,schedule=zb,micro_batch=1,zero=3", (1, 3), 0.01)])
 def test_prediction_where_some_layers_are_stored_by_a_lower_level(four_layers, devices, plan, lower, most):
     """What one block gathers ahead or scatters lies beside others, which store theirs by another level."""
     for role in memory.measure(memory.Case("", "", four_layers, devices, plan, lower=lower)):
+        assert abs(role.error) <= most, role
+
+
+@pytest.mark.parametrize("model,devices,plan,lower,most", [
+    # A scatter begins while the last block's gradients wait to be added up: 5.2 and 4.7 % of these.
+    ("llama", 4, "pp=2,dp=2,schedule=1f1b,micro_batch=1,zero=3", (), 0.015),
+    ("llama", 4, "pp=2,dp=2,schedule=zb,micro_batch=1,zero=3", (1,), 0.015),
+    # What comes before the head is gathered as the head's norm is read, after its products: 6.4 and 5.4 % of these.
+    ("moe", 4, "dp=2,tp=2,zero=3,micro_batch=2", (), 0.015), ("gpt2", 2, "dp=2,zero=3", (0,), 0.015)])
+def test_prediction_where_blocks_scatter_and_gather(model, devices, plan, lower, most):
+    for role in memory.measure(memory.Case("", "", MODELS / f"{model}.onnx", devices, plan, lower=lower)):
         assert abs(role.error) <= most, role
 
 

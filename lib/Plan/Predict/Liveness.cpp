@@ -65,16 +65,18 @@ std::vector<bool> Liveness::spentOperands(const ExecutionStep &step) const {
   return result;
 }
 
-std::vector<int64_t> liveBytes(const RankExecution &execution) {
+LiveBytes liveBytes(const RankExecution &execution) {
   Liveness liveness(execution);
-  std::vector<int64_t> result;
-  for (size_t i = 0; i < execution.steps.size(); ++i)
-    result.push_back(liveness.advance());
+  LiveBytes result;
+  for (size_t i = 0; i < execution.steps.size(); ++i) {
+    result.during.push_back(liveness.advance());
+    result.after.push_back(liveness.left());
+  }
   return result;
 }
 
 int64_t peakBytes(const RankExecution &execution) {
-  std::vector<int64_t> live = liveBytes(execution);
+  std::vector<int64_t> live = liveBytes(execution).during;
   return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
 }
 

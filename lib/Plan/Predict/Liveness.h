@@ -13,6 +13,8 @@ public:
   void skip() { ++at; }
   /// The most bytes in use during the next step.
   int64_t advance();
+  /// The bytes that the last step left.
+  int64_t left() const { return now; }
   /// A buffer is to die with an earlier step than the last one that reads it; before `advance`.
   void endAt(int buffer, size_t step) { lastUse[buffer] = step; }
 

@@ -193,6 +193,7 @@ void TemporaryFinder::spread(const Liveness::Life &life, std::span<Temporary> to
     at.below += (isForward() ? comes : leaves) ? bytes : 0;
     at.above += (isForward() ? leaves : comes) ? bytes : 0;
     at.outside += bytes;
+    at.afterOutside += at.step + 1 < life.end ? bytes : 0;
   }
 }
 
@@ -212,10 +213,12 @@ std::vector<Temporary> TemporaryFinder::run() {
   std::vector<Temporary> result;
   std::vector<size_t> before(steps + 1, 0); // by step: the call's steps that come earlier
   for (size_t i = 0; i < steps; ++i) {
-    if (calls.has(call, i))
+    if (calls.has(call, i)) {
       result.push_back({i, units[i], liveness.advance()});
-    else
+      result.back().after = liveness.left();
+    } else {
       liveness.skip();
+    }
     before[i + 1] = result.size();
   }
   // What is written over until it leaves lies in the message from the start.

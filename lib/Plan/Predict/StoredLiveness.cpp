@@ -36,7 +36,7 @@ public:
   StoredLiveness run(bool isJoined) {
     joined = isJoined;
     const std::vector<int64_t> byStep(execution.steps.size() + 1, 0), byUnit(units, 0);
-    found = {byStep, byStep, byUnit, byUnit, byUnit};
+    found = {byStep, byStep, byUnit, byUnit, byUnit, std::vector<size_t>(units, none)};
     for (ValueId value = 0; value < problem.arguments; ++value)
       if (problem.values[value].trainable && isGathered(levels, value))
         for (bool backward : {false, true})
@@ -67,6 +67,8 @@ private:
         noteRead(unitOfStep[i], i);
     if (lastReads.empty())
       return;
+    if (backward)
+      noteOwnRead(readers[buffer]);
     int64_t bytes = execution.buffers[buffer].bytes;
     std::vector<int64_t> &gathers = backward ? found.backward : found.forward;
     if (joined && lastReads.size() > 1) {
@@ -82,6 +84,14 @@ private:
       gathers[unit] += bytes;
       add(found.gathered, first[backward][unit], read + 1, bytes);
     }
+  }
+
+  /// A parameter belongs to the unit of its stage that reads it first.
+  void noteOwnRead(const std::vector<size_t> &reads) {
+    for (size_t i : reads)
+      if (int unit = unitOfStep[i];
+          execution.steps[i].backward() && (!joined || unit == unitOfStep[reads.front()]))
+        found.gathersNext[unit] = std::min(found.gathersNext[unit], i);
   }
 
   void noteRead(int unit, size_t step) {

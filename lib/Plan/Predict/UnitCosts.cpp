@@ -412,8 +412,9 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
   waiting = std::move(all.waiting);
   before = std::move(all.before);
   after = std::move(all.after);
-  std::vector<int64_t> live = liveBytes(steps.execution), forward, backward;
-  if (!addLive(steps, live, forward, backward))
+  const LiveBytes live = liveBytes(steps.execution);
+  std::vector<int64_t> forward, backward;
+  if (!addLive(steps, live.during, forward, backward))
     return false;
   std::vector<int> blocks;
   for (int unit : steps.units)
@@ -429,9 +430,10 @@ int64_t UnitCosts::peakBytes(int a, int b, int zero, double share) const {
   if (a >= b)
     return 0;
   int64_t earlier = before(a, b), others = earlier + after(a, b);
-  const UnitPeaks &most = mostBackward[storing(zero)];
-  return std::max({mostForward[storing(zero)](a, b) - earlier, most(a, b, share) - others,
-                   endBackward[storing(zero)][a] + most.atEnd(a, b, share) - others,
+  const UnitPeaks &most = mostBackward[storing(zero)], &end = endBackward[storing(zero)];
+  const int64_t last =
+      end.isEmpty() ? 0 : end.of(a, b, a, b, share) + end.atEnd(a, b, share) - others;
+  return std::max({mostForward[storing(zero)](a, b) - earlier, most(a, b, share) - others, last,
                    savedBytes(a, b)});
 }
 

@@ -12,46 +12,46 @@ static RangeMax sumOf(std::vector<int64_t> first, const std::vector<int64_t> &se
   return RangeMax(std::move(first));
 }
 
-UnitPeaks::UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
+UnitPeaks::UnitPeaks(const std::vector<int64_t> &each, const Beside &beside,
                      std::shared_ptr<const UnitNeighbours> given)
-    : neighbours(std::move(given)), own(own), withBefore(sumOf(own, beside.ofBefore)),
-      left(beside.left) {
-  const size_t units = own.size();
+    : units(each.size()), neighbours(std::move(given)), left(beside.left), ownLeft(beside.ownLeft) {
   if (std::ranges::all_of(left, [](int64_t bytes) { return bytes == 0; }))
     left.clear(); // most have nothing, and need no peaks by share
   for (size_t i = 0; i < (left.empty() ? 1 : std::size(kLeft)); ++i) {
-    std::vector<int64_t> after = own;
+    auto waiting = [&](const std::vector<int64_t> &of, size_t unit) {
+      return i > 0 && unit < of.size() ? std::llround(kLeft[i] * double(of[unit])) : 0;
+    };
+    std::vector<int64_t> alone = each, after;
     for (size_t unit = 0; unit < units; ++unit) {
-      size_t next = neighbours->after[unit];
-      after[unit] += beside.ofAfter[unit];
-      if (i > 0 && next < units)
-        after[unit] += std::llround(kLeft[i] * double(left[next]));
+      alone[unit] += waiting(ownLeft, unit);
+      after.push_back(alone[unit] + beside.ofAfter[unit] + waiting(left, neighbours->after[unit]));
     }
+    withBefore[i] = sumOf(alone, beside.ofBefore);
     withBoth[i] = sumOf(after, beside.ofBefore);
+    own[i] = RangeMax(std::move(alone));
     withAfter[i] = RangeMax(std::move(after));
   }
 }
 
-UnitPeaks::UnitPeaks(std::vector<int64_t> each, const Beside &ofUnits) : left(ofUnits.left) {
+UnitPeaks::UnitPeaks(std::vector<int64_t> each, const Beside &ofUnits)
+    : units(each.size()), left(ofUnits.left) {
   sumBefore = sumAfter = {0};
   for (size_t unit = 0; unit < each.size(); ++unit) {
     sumBefore.push_back(sumBefore.back() + ofUnits.ofBefore[unit]);
     sumAfter.push_back(sumAfter.back() + ofUnits.ofAfter[unit]);
     each[unit] += sumBefore[unit] - sumAfter[unit + 1];
   }
-  own = RangeMax(std::move(each));
+  own[0] = RangeMax(std::move(each));
 }
 
 int64_t UnitPeaks::of(int a, int b, int from, int to, double share) const {
   if (!sumAfter.empty())
-    return own(from, to) - sumBefore[a] + sumAfter[b];
+    return own[0](from, to) - sumBefore[a] + sumAfter[b];
   if (!neighbours)
-    return own(from, to);
+    return own[0](from, to);
   const int first = std::min(neighbours->firstBefore[a], b);
   const int last = std::max(neighbours->endAfter[b - 1], a);
   const int begin = std::min(std::max(neighbours->firstAfter[a], a), last);
-  if (first >= b && begin >= last)
-    return own(from, to);
   int64_t most = 0;
   // Between two shares the most is convex: never too little.
   const bool waits = share > 0 && !left.empty();
@@ -67,27 +67,24 @@ int64_t UnitPeaks::of(int a, int b, int from, int to, double share) const {
       bytes += std::llround(way * double(peaks[low + 1](begin, end) - bytes));
     most = std::max(most, bytes);
   };
-  auto addWithoutAfter = [&](const RangeMax &peaks, int begin, int end) {
-    begin = std::max(begin, from);
-    end = std::min(end, to);
-    if (begin < end)
-      most = std::max(most, peaks(begin, end));
-  };
-  addWithoutAfter(own, a, begin);
+  if (first >= b && begin >= last) {
+    add(own, from, to);
+    return most;
+  }
+  add(own, a, begin);
   add(withAfter, begin, std::min(first, last));
   add(withBoth, std::max(first, begin), last);
-  addWithoutAfter(own, last, first);
-  addWithoutAfter(withBefore, std::max(first, last), b);
+  add(own, last, first);
+  add(withBefore, std::max(first, last), b);
   return most;
 }
 
 int64_t UnitPeaks::atEnd(int a, int b, double share) const {
   if (left.empty())
     return 0;
-  if (sumAfter.empty())
-    return std::llround(share * double(left[a]));
-  auto all = double(sumAfter[b] - sumAfter[a]);
-  return sumAfter[b] - sumAfter[a + 1] + std::llround(share * all);
+  if (!sumAfter.empty())
+    return std::llround(share * double(sumAfter[b] - sumAfter[a]));
+  return ownLeft[a] > 0 ? 0 : std::llround(share * double(left[a])); // a part of its block
 }
 
 /// What comes before all blocks is one, and what comes after them another (PlanBridge/Apply.cpp). A
@@ -145,11 +142,22 @@ std::vector<int64_t> UnitCosts::beside(const std::vector<int64_t> &byBlock, bool
   });
 }
 
-/// Of units that hold something of blocks with `before` and with `after`, by unit of the whole
-/// model. `gathersAhead`: only from the first block of a stage on that has something itself.
-std::shared_ptr<const UnitNeighbours> UnitCosts::neighboursOf(const std::vector<int64_t> &before,
-                                                              const std::vector<int64_t> &after,
-                                                              bool gathersAhead) const {
+/// Of what each block has, by unit of the whole model.
+std::vector<int64_t> UnitCosts::ofBlocks(const std::vector<int64_t> &byBlock) const {
+  return forWhole([&](int unit) { return byBlock[blockOfUnit[unit]]; });
+}
+
+/// Of units that hold something of other blocks in a pass. Those gathered ahead in the forward pass
+/// count only from the first block of a stage on that has something itself.
+std::shared_ptr<const UnitNeighbours> UnitCosts::neighboursOf(const Exchanged &exchanged) const {
+  const auto &[stored, backward, gathers, scatters, waits] = exchanged;
+  const std::vector<int64_t> nothing(units(), 0);
+  const std::vector<int64_t> before =
+      gathers ? ofBlocks(backward ? stored.backward : stored.forward) : nothing;
+  const std::vector<int64_t> after = scatters    ? ofBlocks(stored.gradients)
+                                     : !backward ? ofBlocks(stored.forward)
+                                                 : nothing;
+  const bool gathersAhead = !backward;
   const std::vector<int> &begin = exchanging->begin, &end = exchanging->end;
   const int count = units();
   UnitNeighbours result;
@@ -199,14 +207,20 @@ std::vector<bool> UnitCosts::scatteredGradients(const RankExecution &execution) 
   return result;
 }
 
-/// Of what the block after each unit's own has, what counts beside the unit's most. In its steps
-/// beside that block's scatters it may have less itself.
-static std::vector<int64_t> countedBeside(std::vector<int64_t> after,
+/// Of what a block beside each unit's own has, what counts beside the unit's most. In the steps
+/// during which it is there, the unit may have less itself.
+static std::vector<int64_t> countedBeside(std::vector<int64_t> other,
                                           const std::vector<int64_t> &most,
                                           const std::vector<int64_t> &besideIt) {
-  for (size_t unit = 0; unit < after.size(); ++unit)
-    after[unit] = std::max<int64_t>(0, after[unit] - (most[unit] - besideIt[unit]));
-  return after;
+  for (size_t unit = 0; unit < other.size(); ++unit)
+    other[unit] = std::max<int64_t>(0, other[unit] - (most[unit] - besideIt[unit]));
+  return other;
+}
+
+/// Whether a step comes after that before which its unit's pass gathers for the next unit.
+static bool isBesideGathers(const StoredLiveness &stored, size_t step, int unit) {
+  const size_t from = stored.gathersNext[unit];
+  return step >= from || from >= stored.gathered.size();
 }
 
 namespace {
@@ -215,8 +229,9 @@ namespace {
 struct UnitMost {
   int64_t all = -1;
   int64_t below = -1, above = -1, outside = -1; ///< but for what lies in messages
-  int64_t beside = 0;                           ///< in steps beside scatters
-  int64_t scattered = 0, end = 0;               ///< as all of its gradients are there
+  int64_t besideScatters = 0, besideGathers = 0; ///< in steps beside those of other units
+  /// After the step that leaves all of its gradients, with what lies in messages then.
+  int64_t scattered = 0, end = 0, endInMessages = 0;
 };
 
 } // namespace
@@ -224,7 +239,8 @@ struct UnitMost {
 /// By unit that is executed.
 static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
                                          const StoredLiveness &stored, int storing, int units,
-                                         const std::vector<bool> &besideScatters) {
+                                         const std::vector<bool> &besideScatters,
+                                         const std::vector<int> &blockOfUnit) {
   std::vector<UnitMost> result(units);
   for (const Temporary &at : call) {
     // What is scattered is made as a whole first.
@@ -236,10 +252,13 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
     most.above = std::max(most.above, bytes - at.above);
     most.outside = std::max(most.outside, bytes - at.outside);
     if (besideScatters[at.step])
-      most.beside = std::max(most.beside, bytes);
+      most.besideScatters = std::max(most.besideScatters, bytes);
+    if (isBesideGathers(stored, at.step, blockOfUnit[at.unit]))
+      most.besideGathers = std::max(most.besideGathers, bytes);
     if (storing > 0 && stored.scattered[at.step] >= most.scattered) {
       most.scattered = stored.scattered[at.step];
-      most.end = at.live - at.outside + whole;
+      most.end = at.after + most.scattered;
+      most.endInMessages = at.afterOutside;
     }
   }
   return result;
@@ -251,8 +270,9 @@ void UnitCosts::addTemporaries(const ExecutedSteps &steps, const StoredLiveness 
     const std::vector<Temporary> all = temporariesOf(
         steps.execution, steps.calls, kind, steps.units, scatteredGradients(steps.execution));
     for (int storing = 0; storing < kStorings; ++storing)
-      addTemporaries(kind, storing, stored, steps.waits,
-                     mostOfUnits(all, stored, storing, executedUnits(), steps.besideScatters));
+      addTemporaries(
+          kind, storing, stored, steps.waits,
+          mostOfUnits(all, stored, storing, executedUnits(), steps.besideScatters, blockOfUnit));
   }
 }
 
@@ -266,7 +286,6 @@ void UnitCosts::addTemporaries(StageCall kind, int storing, const StoredLiveness
     return forWhole([&](int unit) { return units[unit].all - units[unit].*bytes; });
   };
   const int call = int(kind);
-  endOf[storing][call] = whole(&Most::end);
   inMessages[storing][call] = {without(&Most::below), without(&Most::above),
                                without(&Most::outside)};
   bool gathers = storing > 1 && kind != StageCall::WeightGrad;
@@ -276,41 +295,57 @@ void UnitCosts::addTemporaries(StageCall kind, int storing, const StoredLiveness
     mostOf[storing][call] = UnitPeaks(whole(&Most::all));
     return;
   }
-  mostOf[storing][call] = peaksOf(whole(&Most::all), {stored, !forward, gathers, scatters, waits},
-                                  whole(&Most::all), whole(&Most::beside));
+  const Exchanged exchanged{stored, !forward, gathers, scatters, waits};
+  mostOf[storing][call] =
+      peaksOf(whole(&Most::all), exchanged,
+              {whole(&Most::all), whole(&Most::besideScatters), whole(&Most::besideGathers)});
+  if (scatters) {
+    endOf[storing][call] = endsOf(whole(&Most::end), exchanged);
+    endInMessages[storing][call] = whole(&Most::endInMessages);
+  }
 }
 
-/// `most`: of each unit, and in its steps beside scatters.
 UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const Exchanged &exchanged,
-                             const std::vector<int64_t> &most,
-                             const std::vector<int64_t> &besideScatters) const {
+                             const Most &most) const {
   const auto &[stored, backward, gathers, scatters, waits] = exchanged;
   const std::vector<int64_t> nothing(units(), 0);
-  auto each = [&](const std::vector<int64_t> &byBlock) {
-    return forWhole([&](int unit) { return byBlock[blockOfUnit[unit]]; });
-  };
   if (!exchanging) {
     const std::vector<int64_t> &after = backward ? stored.gradients : stored.forward;
     bool hasAfter = backward ? scatters : gathers;
-    return UnitPeaks(own, {backward && gathers ? each(stored.backward) : nothing,
-                           hasAfter ? each(after) : nothing, each(stored.gradients)});
+    return UnitPeaks(own, {backward && gathers ? ofBlocks(stored.backward) : nothing,
+                           hasAfter ? ofBlocks(after) : nothing, ofBlocks(stored.gradients)});
   }
   UnitPeaks::Beside others{nothing, nothing, nothing};
   if (backward && gathers)
-    others.ofBefore = beside(stored.backward, false);
+    others.ofBefore = countedBeside(beside(stored.backward, false), most.all, most.besideGathers);
   if (scatters) {
-    others.ofAfter = countedBeside(beside(stored.gradients, true, waits), most, besideScatters);
-    others.left = each(stored.gradients);
+    others.ofAfter =
+        countedBeside(beside(stored.gradients, true, waits), most.all, most.besideScatters);
+    others.left = ofBlocks(stored.gradients);
   } else if (!backward) {
     others.ofAfter = beside(stored.forward, true);
   }
-  return UnitPeaks(
-      own, others,
-      neighboursOf(gathers ? each(backward ? stored.backward : stored.forward) : nothing,
-                   scatters    ? others.left
-                   : !backward ? each(stored.forward)
-                               : nothing,
-                   !backward));
+  return UnitPeaks(own, others, neighboursOf(exchanged));
+}
+
+/// As a block scatters its gradients, those of the block after it may not be added up yet
+/// (Bucket.cpp), and the next block's parameters are there. `own`: of units after their last step.
+UnitPeaks UnitCosts::endsOf(std::vector<int64_t> own, const Exchanged &exchanged) const {
+  const std::vector<int64_t> nothing(units(), 0), gradients = ofBlocks(exchanged.stored.gradients);
+  if (!exchanging)
+    return UnitPeaks(std::move(own), {nothing, gradients, gradients});
+  UnitPeaks::Beside others{nothing, nothing, gradients, gradients};
+  if (exchanged.gathers)
+    others.ofBefore = beside(exchanged.stored.backward, false);
+  const std::vector<int64_t> after = beside(exchanged.stored.gradients, true, exchanged.waits);
+  const std::vector<int64_t> hasWaited =
+      forWhole([&](int unit) -> int64_t { return exchanged.waits[blockOfUnit[unit]]; });
+  for (int unit = 0; unit < units(); ++unit) {
+    others.ofAfter[unit] = hasWaited[unit] ? 0 : after[unit];
+    if (exchanging->begin[unit] != unit)
+      others.ownLeft[unit] = 0; // its block goes on
+  }
+  return UnitPeaks(own, others, neighboursOf(exchanged));
 }
 
 int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, double share) const {
@@ -320,8 +355,13 @@ int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, double
     share = 0;
   const UnitPeaks &most = mostOf[storing(zero)][int(call)];
   const InMessages &less = inMessages[storing(zero)][int(call)];
-  // The first unit's block scatters what it has when nothing else is left.
-  int64_t end = endOf[storing(zero)][int(call)][a] + most.atEnd(a, b, share);
+  const UnitPeaks &ends = endOf[storing(zero)][int(call)];
+  int64_t end = 0;
+  if (!ends.isEmpty())
+    end = ends.of(a, b, a, a + 1, share) + ends.atEnd(a, b, share) -
+          endInMessages[storing(zero)][int(call)][a];
+  if (!ends.isEmpty() && b - a > 1)
+    end = std::max(end, ends.of(a, b, a + 1, b, share) - passing[int(call)](a, b));
   if (b - a == 1)
     return std::max({int64_t{0}, end, most(a, b, share) - less.outside[a]});
   int64_t result = std::max({end, most.of(a, b, a, a + 1, share) - less.below[a],
@@ -331,46 +371,56 @@ int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, double
   return std::max<int64_t>(0, result);
 }
 
+/// What each executed unit has of the whole execution, with a level of ZeRO.
+void UnitCosts::addSteps(const ExecutedSteps &steps, const StoredLiveness &stored,
+                         const LiveBytes &live, int storing, PassMost of[2]) const {
+  for (bool back : {false, true})
+    of[back] = PassMost(executedUnits());
+  const RankExecution &execution = steps.execution;
+  for (size_t i = 0, end = execution.firstLeaving(); i < end; ++i) {
+    const int unit = steps.units[i];
+    PassMost &most = of[execution.steps[i].backward()];
+    auto raise = [&](std::vector<int64_t> &to, int64_t bytes) {
+      to[unit] = std::max(to[unit], bytes);
+    };
+    int64_t bytes = live.during[i] + storedAt(stored, i, storing);
+    raise(most.plain, live.during[i]);
+    raise(most.all, bytes);
+    if (steps.besideScatters[i])
+      raise(most.besideScatters, bytes);
+    if (isBesideGathers(stored, i, blockOfUnit[unit]))
+      raise(most.besideGathers, bytes);
+    most.end[unit] = live.after[i] + stored.scattered[i];
+  }
+}
+
 /// `forward` and `backward`: of the whole model, with nothing stored in parts.
 void UnitCosts::addPeaks(const ExecutedSteps &steps, const StoredLiveness &stored,
-                         const std::vector<int64_t> &live, const std::vector<int64_t> &forward,
+                         const LiveBytes &live, const std::vector<int64_t> &forward,
                          const std::vector<int64_t> &backward) {
-  const RankExecution &execution = steps.execution;
   for (int storing = 0; storing < kStorings; ++storing) {
-    std::vector<int64_t> plain[2], most[2], beforeWaits[2]; // by pass
-    std::vector<int64_t> ends(executedUnits(), 0);
-    for (auto *lists : {plain, most, beforeWaits})
-      for (bool back : {false, true})
-        lists[back].assign(executedUnits(), 0);
-    for (size_t i = 0, end = execution.firstLeaving(); i < end; ++i) {
-      bool back = execution.steps[i].backward();
-      int unit = steps.units[i];
-      plain[back][unit] = std::max(plain[back][unit], live[i]);
-      int64_t bytes = live[i] + storedAt(stored, i, storing);
-      most[back][unit] = std::max(most[back][unit], bytes);
-      if (back && storing > 0)
-        ends[unit] = bytes;
-      if (steps.besideScatters[i])
-        beforeWaits[back][unit] = std::max(beforeWaits[back][unit], bytes);
+    PassMost found[2]; // by pass
+    addSteps(steps, stored, live, storing, found);
+    for (bool back : {false, true}) {
+      const PassMost &of = found[back];
+      const std::vector<int64_t> before = ofWhole(of.plain);
+      auto raised = [&](const std::vector<int64_t> &bytes) {
+        std::vector<int64_t> result = ofWhole(bytes);
+        for (size_t unit = 0; unit < result.size(); ++unit)
+          result[unit] += (back ? backward : forward)[unit] - before[unit];
+        return result;
+      };
+      const bool gathers = storing > 1, scatters = back && storing > 0;
+      const Exchanged exchanged{stored, back, gathers, scatters, steps.waits};
+      std::vector<int64_t> own = raised(of.all);
+      (back ? mostBackward : mostForward)[storing] =
+          gathers || scatters
+              ? peaksOf(own, exchanged,
+                        {ofWhole(of.all), ofWhole(of.besideScatters), ofWhole(of.besideGathers)})
+              : UnitPeaks(own);
+      if (scatters)
+        endBackward[storing] = endsOf(raised(of.end), exchanged);
     }
-    auto raised = [&](const std::vector<int64_t> &bytes, const std::vector<int64_t> &whole,
-                      bool back) {
-      std::vector<int64_t> before = ofWhole(plain[back]), result = ofWhole(bytes);
-      for (size_t unit = 0; unit < result.size(); ++unit)
-        result[unit] += whole[unit] - before[unit];
-      return result;
-    };
-    endBackward[storing] = raised(ends, backward, true);
-    bool gathers = storing > 1, scatters = storing > 0;
-    auto peaks = [&](bool back, const std::vector<int64_t> &whole) {
-      std::vector<int64_t> own = raised(most[back], whole, back);
-      return gathers || (back && scatters)
-                 ? peaksOf(own, {stored, back, gathers, back && scatters, steps.waits},
-                           ofWhole(most[back]), ofWhole(beforeWaits[back]))
-                 : UnitPeaks(own);
-    };
-    mostForward[storing] = peaks(false, forward);
-    mostBackward[storing] = peaks(true, backward);
   }
 }
 

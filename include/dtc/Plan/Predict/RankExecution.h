@@ -124,8 +124,11 @@ private:
   std::map<OpId, int> saved;             ///< buffers that a forward op keeps for its backward
 };
 
-/// The memory that buffers other than the arguments take at each step.
-std::vector<int64_t> liveBytes(const RankExecution &execution);
+/// The memory that buffers other than the arguments take at each step, and what it leaves of them.
+struct LiveBytes {
+  std::vector<int64_t> during, after;
+};
+LiveBytes liveBytes(const RankExecution &execution);
 
 /// The most of it.
 int64_t peakBytes(const RankExecution &execution);

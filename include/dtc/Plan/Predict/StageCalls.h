@@ -63,6 +63,9 @@ struct Temporary {
   /// What of it is added to gradients as it is made, and lies there. `ofScattered`: the same of
   /// gradients that ZeRO-2 scatters, which lie there only where it doesn't.
   int64_t atHome = 0, ofScattered = 0;
+  /// What is still live after the step, and what of it lies in messages if a stage has the step's
+  /// unit alone.
+  int64_t after = 0, afterOutside = 0;
 };
 
 /// Of each step of the call. `units`: by step of the execution. `scattered`: buffers of gradients

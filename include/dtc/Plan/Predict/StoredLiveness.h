@@ -26,6 +26,9 @@ struct StoredLiveness {
   std::vector<int64_t> gathered, scattered; ///< by step
   /// What a unit gathers before its forward and its backward pass, and scatters.
   std::vector<int64_t> forward, backward, gradients; ///< by unit
+  /// By unit, the step of the backward pass before which the next unit's parameters are gathered:
+  /// the first one that reads any of its own. Past the end where it reads none.
+  std::vector<size_t> gathersNext;
 };
 
 struct StoredInStages {

@@ -69,9 +69,12 @@ public:
   struct Beside {
     std::vector<int64_t> ofBefore, ofAfter;
     std::vector<int64_t> left; ///< of gradients that wait for their sum, as a whole
+    std::vector<int64_t> ownLeft = {}; ///< the same of a unit's own, as it scatters them
   };
   UnitPeaks() = default;
-  explicit UnitPeaks(std::vector<int64_t> own) : own(std::move(own)) {}
+  explicit UnitPeaks(std::vector<int64_t> each) : units(each.size()) {
+    own[0] = RangeMax(std::move(each));
+  }
   UnitPeaks(const std::vector<int64_t> &own, const Beside &beside,
             std::shared_ptr<const UnitNeighbours> neighbours);
   /// All units of a stage exchange together: each has the parameters of those that come later in
@@ -82,17 +85,20 @@ public:
   int64_t operator()(int a, int b, double share = 0) const { return of(a, b, a, b, share); }
   /// Of the units [from, to) within these.
   int64_t of(int a, int b, int from, int to, double share = 0) const;
-  /// What a unit has that is the last of its pass, beside its own.
+  /// What a unit has that is the last of its pass, beside its own. Of units that exchange together.
   int64_t atEnd(int a, int b, double share) const;
+  /// Whether there is nothing; true for one without units.
+  bool isEmpty() const { return units == 0; }
 
 private:
+  size_t units = 0;
   /// Null: nothing of others, or of all of the stage.
   std::shared_ptr<const UnitNeighbours> neighbours;
-  RangeMax own, withBefore;
-  /// With what is left of the gradients of the block after it, by the shares of kLeft.
+  /// With what is left of its own gradients, and of those of the block after it, by the shares of
+  /// kLeft.
   static constexpr double kLeft[] = {0, 1. / 16, 1. / 2};
-  RangeMax withAfter[3], withBoth[3];
-  std::vector<int64_t> left;                ///< by unit, of its own block or its own
+  RangeMax own[3], withBefore[3], withAfter[3], withBoth[3];
+  std::vector<int64_t> left, ownLeft;       ///< by unit, of its own block or its own
   std::vector<int64_t> sumBefore, sumAfter; ///< of the units before each, if they exchange together
 };
 
@@ -188,25 +194,37 @@ private:
   void findBlocksOfUnits(const std::vector<Block> &blocks);
   std::vector<int64_t> beside(const std::vector<int64_t> &byBlock, bool after,
                               const std::vector<bool> &ends = {}) const;
-  std::shared_ptr<const UnitNeighbours> neighboursOf(const std::vector<int64_t> &before,
-                                                     const std::vector<int64_t> &after,
-                                                     bool gathersAhead) const;
   /// Of a pass.
   struct Exchanged {
     const StoredLiveness &stored;
     bool backward, gathers, scatters;
     const std::vector<bool> &waits;
   };
+  /// The most of each unit, and in which steps it has what the blocks beside it gather and scatter.
+  struct Most {
+    std::vector<int64_t> all, besideScatters, besideGathers;
+  };
   UnitPeaks peaksOf(const std::vector<int64_t> &own, const Exchanged &exchanged,
-                    const std::vector<int64_t> &most,
-                    const std::vector<int64_t> &besideScatters) const;
+                    const Most &most) const;
+  UnitPeaks endsOf(std::vector<int64_t> own, const Exchanged &exchanged) const;
+  std::shared_ptr<const UnitNeighbours> neighboursOf(const Exchanged &exchanged) const;
+  std::vector<int64_t> ofBlocks(const std::vector<int64_t> &byBlock) const;
+  /// Of a pass in the whole model's execution, by executed unit.
+  struct PassMost {
+    explicit PassMost(int units = 0)
+        : plain(units), all(units), besideScatters(units), besideGathers(units), end(units) {}
+    std::vector<int64_t> plain; ///< with nothing stored in parts
+    std::vector<int64_t> all, besideScatters, besideGathers;
+    std::vector<int64_t> end; ///< after the last step
+  };
+  void addSteps(const ExecutedSteps &steps, const StoredLiveness &stored, const LiveBytes &live,
+                int storing, PassMost of[2]) const;
   void addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored);
   template <typename Most>
   void addTemporaries(StageCall kind, int storing, const StoredLiveness &stored,
                       const std::vector<bool> &waits, const std::vector<Most> &units);
-  void addPeaks(const ExecutedSteps &steps, const StoredLiveness &stored,
-                const std::vector<int64_t> &live, const std::vector<int64_t> &forward,
-                const std::vector<int64_t> &backward);
+  void addPeaks(const ExecutedSteps &steps, const StoredLiveness &stored, const LiveBytes &live,
+                const std::vector<int64_t> &forward, const std::vector<int64_t> &backward);
   bool addLive(const ExecutedSteps &steps, const std::vector<int64_t> &live,
                std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
   bool addLeaving(const ExecutedSteps &steps, const std::vector<int64_t> &live, int64_t left,
@@ -238,8 +256,9 @@ private:
     std::vector<int64_t> below, above, outside;
   };
   InMessages inMessages[kStorings][kStageCalls];
-  /// What units have with their last step, as they scatter: in a call, and in the backward pass.
-  std::vector<int64_t> endOf[kStorings][kStageCalls], endBackward[kStorings];
+  /// What units have after their last step, as they scatter: in a call, and in the backward pass.
+  UnitPeaks endOf[kStorings][kStageCalls], endBackward[kStorings];
+  std::vector<int64_t> endInMessages[kStorings][kStageCalls]; ///< in the unit of a stage of one
   /// Of what is live in a call in the whole model's execution, what passes by a stage.
   StageTable passing[kStageCalls];
   std::vector<int64_t> sentForward, sentBackward;
