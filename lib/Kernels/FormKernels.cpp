@@ -1,4 +1,5 @@
 #include "AttentionBiases.h"
+#include "AttentionCalls.h"
 #include "EachFunction.h"
 #include "Epilogues.h"
 #include "Outline.h"
@@ -156,7 +157,8 @@ LogicalResult formKernels(ModuleOp module, const target::Target &target,
     if (!function.isExternal() &&
         (failed(formation.formTotals(function)) || failed(decomposeLayers(function, target)) ||
          failed(normalizeContractions(function, target)) ||
-         failed(foldIntoProducts(function, target)) || failed(formation.form(function))))
+         failed(foldIntoProducts(function, target)) || failed(callAttention(function, target)) ||
+         failed(formation.form(function))))
       return failure();
   return success();
 }

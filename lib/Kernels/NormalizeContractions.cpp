@@ -195,14 +195,6 @@ private:
   std::array<IndexOrder, 3> order;
 };
 
-/// Erases views that have become strides.
-void eraseDeadViews(func::FuncOp function) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
-    if (isa<graph::TransposeOp, graph::SliceOp, graph::ReshapeOp, graph::BroadcastOp>(op) &&
-        op.use_empty())
-      op.erase();
-}
-
 struct NormalizeContractions : impl::NormalizeContractionsBase<NormalizeContractions> {
   void runOnOperation() override {
     if (failed(onEachFunction(getOperation(), normalizeContractions)))

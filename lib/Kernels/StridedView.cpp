@@ -107,4 +107,35 @@ StridedView traceView(Value value) {
       .Default([&](Operation *) { return denseView(value); });
 }
 
+std::optional<StridedView> placeOfSource(Value value, int64_t offset, ArrayRef<int64_t> strides) {
+  StridedView place{value, offset, SmallVector<int64_t>(strides)};
+  while (Operation *op = place.base.getDefiningOp()) {
+    auto reshape = dyn_cast<graph::ReshapeOp>(op);
+    auto transpose = dyn_cast<graph::TransposeOp>(op);
+    if ((!reshape && !transpose) || !op->hasOneUse())
+      break;
+    Value source = op->getOperand(0);
+    SmallVector<int64_t> before(graph::shapeOf(source).size());
+    if (transpose) {
+      for (auto [dim, from] : llvm::enumerate(transpose.getPerm()))
+        before[from] = place.strides[dim];
+    } else {
+      auto found =
+          reshapeStrides(graph::shapeOf(place.base), place.strides, graph::shapeOf(source));
+      if (!found)
+        return std::nullopt;
+      before = *found;
+    }
+    place = {source, offset, before};
+  }
+  return place;
+}
+
+void eraseDeadViews(func::FuncOp function) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+    if (isa<graph::TransposeOp, graph::SliceOp, graph::ReshapeOp, graph::BroadcastOp>(op) &&
+        op.use_empty())
+      op.erase();
+}
+
 } // namespace dtc::kernels

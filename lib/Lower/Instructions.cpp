@@ -186,8 +186,8 @@ LogicalResult FunctionTranslator::translateOp(Operation *op) {
     return translateMatmul(matmul);
   if (target::isConv(op))
     return translateConv(op);
-  if (target::isAttention(op))
-    return translateAttention(op);
+  if (auto attention = dyn_cast<exec::AttentionOp>(op))
+    return translateAttention(attention);
   if (auto index = dyn_cast<dist::AxisIndexOp>(op))
     return translateAxisIndex(index);
   if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
@@ -264,12 +264,14 @@ LogicalResult FunctionTranslator::translateLaunch(exec::LaunchOp op) {
   return success();
 }
 
+/// Where an element of a value lies.
+fbs::Ref FunctionTranslator::shifted(Value value, int64_t elements) const {
+  uint64_t size = cast<RankedTensorType>(value.getType()).getElementTypeBitWidth() / 8;
+  fbs::Ref base = refOf(value);
+  return {base.offset() + elements * size, base.stride(), base.scope(), base.space()};
+}
+
 LogicalResult FunctionTranslator::translateMatmul(exec::MatmulOp op) {
-  auto shifted = [&](Value value, int64_t elements) {
-    uint64_t size = cast<RankedTensorType>(value.getType()).getElementTypeBitWidth() / 8;
-    fbs::Ref base = refOf(value);
-    return fbs::Ref(base.offset() + elements * size, base.stride(), base.scope(), base.space());
-  };
   fbs::MatmulT call = target::matmulRecord(op);
   call.a->ref = own(shifted(op.getLhs(), op.getOffsets()[0]));
   call.b->ref = own(shifted(op.getRhs(), op.getOffsets()[1]));
@@ -304,12 +306,17 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
   return success();
 }
 
-LogicalResult FunctionTranslator::translateAttention(Operation *op) {
+LogicalResult FunctionTranslator::translateAttention(exec::AttentionOp op) {
   fbs::AttentionT call = target::attentionRecord(op);
-  for (auto [i, value] : llvm::enumerate(target::attentionTensors(op)))
-    call.tensors[i]->ref = own(refOf(value));
+  for (auto [record, tensor] : llvm::zip_equal(call.tensors, target::attentionTensors(op)))
+    record->ref = own(shifted(op.valueOf(tensor), op.placeOf(tensor).getOffset()));
   setScratch(op, call, 0);
   append(op, std::move(call));
+  // What lies in one value is computed by as many writes to it.
+  std::vector<uint32_t> &writes = result->instructions.back()->writes;
+  writes.clear();
+  for (int64_t into : op.getInto())
+    writes.push_back(values.at(op.getResult(into)));
   return success();
 }
 

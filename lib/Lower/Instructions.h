@@ -57,7 +57,7 @@ private:
   mlir::LogicalResult translateLaunch(exec::LaunchOp op);
   mlir::LogicalResult translateMatmul(exec::MatmulOp op);
   mlir::LogicalResult translateConv(mlir::Operation *op);
-  mlir::LogicalResult translateAttention(mlir::Operation *op);
+  mlir::LogicalResult translateAttention(exec::AttentionOp op);
   mlir::LogicalResult translateCollective(mlir::Operation *op);
   mlir::LogicalResult translateAxisIndex(dist::AxisIndexOp op);
   mlir::LogicalResult translateMessage(mlir::Operation *op, rt::fbs::MessageKind kind,
@@ -69,6 +69,7 @@ private:
   std::vector<uint32_t> valuesOf(mlir::ValueRange range) const;
   mlir::FailureOr<uint32_t> groupOf(mlir::Operation *op);
   rt::fbs::Ref refAt(uint64_t offset, exec::Space space) const;
+  rt::fbs::Ref shifted(mlir::Value value, int64_t elements) const;
   rt::fbs::Ref refOf(mlir::Value value) const {
     return result->values[values.at(value)].ref();
   }

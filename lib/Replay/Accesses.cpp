@@ -1,5 +1,7 @@
 #include "Accesses.h"
 
+#include "Parts.h"
+
 #include <algorithm>
 #include <span>
 
@@ -159,7 +161,7 @@ std::string AccessCollector::addInstruction(const fbs::InstructionT &instruction
       return "operand " + std::to_string(i) + " " + wrong;
   entry.writes = out->accesses.size();
   for (size_t i = 0; i < operands.writes.size(); ++i)
-    if (std::string wrong = addWrite(operands.writes[i], instruction.writes[i]); !wrong.empty())
+    if (std::string wrong = addResult(operands.writes, instruction.writes, i); !wrong.empty())
       return "result " + std::to_string(i) + " " + wrong;
   entry.end = out->accesses.size();
   markTakeovers(instruction, entry);
@@ -208,6 +210,30 @@ std::string AccessCollector::addWrite(const Operand &operand, uint32_t index) {
   written[index] = true;
   out->accesses.push_back({*operand.ref, bytes, index});
   return {};
+}
+
+/// A value that is written in parts is entered as a whole, with the first of them.
+std::string AccessCollector::addResult(const std::vector<Operand> &operands,
+                                       const std::vector<uint32_t> &values, size_t i) {
+  const uint32_t index = values[i];
+  if (!operands[i].part)
+    return addWrite(operands[i], index);
+  if (std::find(values.begin(), values.begin() + int64_t(i), index) != values.begin() + int64_t(i))
+    return {};
+  const fbs::Value &value = function.values[index];
+  std::vector<Part> parts;
+  for (size_t other = i; other < operands.size(); ++other) {
+    if (values[other] != index)
+      continue;
+    const fbs::Ref &ref = *operands[other].ref;
+    if (!movesAlike(ref, value.ref()) || ref.offset() < value.ref().offset())
+      return addWrite(operands[other], index); // which says where it lies
+    parts.push_back({ref.offset() - value.ref().offset(), operands[other].part});
+  }
+  if (!makeUp(parts, value.bytes()))
+    return "is written in parts that don't make up its value: " + text(value.ref()) + ", " +
+           std::to_string(value.bytes()) + " bytes";
+  return addWrite({&value.ref(), value.bytes(), true}, index);
 }
 
 std::string AccessCollector::operandsOf(const fbs::InstructionT &instruction,
@@ -286,9 +312,12 @@ std::string AccessCollector::operandsOf(const fbs::ConvT &op, Operands &operands
 std::string AccessCollector::operandsOf(const fbs::AttentionT &op, Operands &operands) const {
   const bool isForward = op.kind == fbs::AttentionKind::Forward;
   const size_t firstWritten = isForward ? 3 : 6, bias = isForward ? 5 : 9;
-  for (size_t i = 0; i < op.tensors.size(); ++i)
-    (i < firstWritten || i == bias ? operands.reads : operands.writes)
-        .push_back(Operand::of(*op.tensors[i]));
+  for (size_t i = 0; i < op.tensors.size(); ++i) {
+    const bool isRead = i < firstWritten || i == bias;
+    Operand operand = Operand::of(*op.tensors[i]);
+    operand.part = isRead ? nullptr : op.tensors[i].get();
+    (isRead ? operands.reads : operands.writes).push_back(operand);
+  }
   operands.setScratch(op.scratch.get(), op.scratch_bytes);
   return {};
 }

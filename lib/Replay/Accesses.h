@@ -7,12 +7,14 @@
 //   Matmul                  reads a, b; writes c
 //   Conv                    reads input and weight; writes output. For a gradient, output and
 //                           what it is the gradient of change places.
+//   Attention               reads its tensors, a bias last; writes those that it computes
 //   Collective              reads all sources; writes all targets
 //   Message                 reads (Send) or writes (Receive) all buffers
 //   GroupPosition, Zero     write the target
 //   Copy                    reads the source, writes the target
 //
-// A value is written once and as a whole. What is read may be a part of it.
+// A value is written once and as a whole. What is read may be a part of it. Attention may write
+// parts of one value, which it then lists for each of them: together they are the whole.
 #pragma once
 
 #include "dtc-rt/Program_generated.h"
@@ -86,6 +88,7 @@ private:
     const fbs::Ref *ref = nullptr;
     uint64_t bytes = 0;
     bool hasBytes = false;
+    const fbs::TensorT *part = nullptr; ///< of attention: it may be a part of its value
     static Operand of(const fbs::TensorT &tensor);
   };
   struct Operands {
@@ -108,6 +111,8 @@ private:
   std::string checkGroup(uint32_t group) const;
   std::string addRead(const Operand &operand, uint32_t value);
   std::string addWrite(const Operand &operand, uint32_t value);
+  std::string addResult(const std::vector<Operand> &operands, const std::vector<uint32_t> &values,
+                        size_t i);
   void markTakeovers(const fbs::InstructionT &instruction, const InstructionAccesses &entry);
 
   const fbs::ProgramT &program;

@@ -91,7 +91,7 @@ bool isAttention(Operation *op) {
   return isa<graph::AttentionOp, graph::AttentionGradOp, graph::AttentionPartGradOp>(op);
 }
 
-bool isLibraryCall(Operation *op) { return isConv(op) || isAttention(op); }
+bool isLibraryCall(Operation *op) { return isConv(op) || isa<exec::AttentionOp>(op); }
 
 static fbs::Epilogue epilogueOf(exec::Epilogue epilogue) {
   switch (epilogue) {
@@ -146,36 +146,30 @@ fbs::ConvT convRecord(Operation *op) {
   return record;
 }
 
-SmallVector<Value> attentionTensors(Operation *op) {
-  Value bias;
-  if (auto forward = dyn_cast<graph::AttentionOp>(op))
-    bias = forward.getBias();
-  else if (auto backward = dyn_cast<graph::AttentionGradOp>(op))
-    bias = backward.getBias();
-  // It is the last operand of both.
-  SmallVector<Value> tensors(bias ? op->getOperands().drop_back() : op->getOperands());
-  llvm::append_range(tensors, op->getResults());
-  if (bias)
+SmallVector<size_t> attentionTensors(exec::AttentionOp op) {
+  SmallVector<size_t> tensors;
+  const size_t bias = op.numInputsBeforeBias();
+  for (size_t i = 0; i < op.getPlaces().size(); ++i)
+    if (i != bias || !op.hasBias())
+      tensors.push_back(i);
+  if (op.hasBias())
     tensors.push_back(bias);
   return tensors;
 }
 
-fbs::AttentionT attentionRecord(Operation *op) {
+fbs::AttentionT attentionRecord(exec::AttentionOp op) {
   fbs::AttentionT record;
-  auto fill = [&](auto attention, fbs::AttentionKind kind) {
-    record.kind = kind;
-    record.scale = attention.getScale().convertToDouble();
-    record.causal = attention.getCausal();
-    record.window = attention.getWindow().value_or(0);
-  };
-  if (auto forward = dyn_cast<graph::AttentionOp>(op))
-    fill(forward, fbs::AttentionKind::Forward);
-  else if (auto part = dyn_cast<graph::AttentionPartGradOp>(op))
-    fill(part, fbs::AttentionKind::Backward); // which takes row sums from the output
-  else
-    fill(cast<graph::AttentionGradOp>(op), fbs::AttentionKind::Backward);
-  for (Value value : attentionTensors(op))
-    record.tensors.push_back(denseTensor(value));
+  record.kind = op.getBackward() ? fbs::AttentionKind::Backward : fbs::AttentionKind::Forward;
+  record.scale = op.getScale().convertToDouble();
+  record.causal = op.getCausal();
+  record.window = op.getWindow().value_or(0);
+  for (size_t i : attentionTensors(op)) {
+    Tensor tensor = denseTensor(op.valueOf(i));
+    exec::PlaceAttr place = op.placeOf(i);
+    tensor->shape = place.getShape().vec();
+    tensor->strides = place.getStrides().vec();
+    record.tensors.push_back(std::move(tensor));
+  }
   return record;
 }
 

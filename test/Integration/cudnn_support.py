@@ -35,6 +35,7 @@ A100 = {**H200, "deviceVer": 800, "multiProcessorCount": 108, "maxSharedMemoryPe
 B200 = {**H200, "deviceVer": 1000, "multiProcessorCount": 148, "deviceName": "NVIDIA B200"}
 # Of models beside the tests': batch, query heads, key heads, queries, keys, size of a query's and of a value's head, causal,
 # the keys of a window or 0, and the shape of a bias with its type. Such are a mask of padding, positions by head, and all at once.
+# Where queries, keys and values are parts of larger tensors, the elements from token to token and from head to head of each follow.
 ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True, 0, ()), (2, 32, 8, 2048, 2048, 128, 128, True, 0, ()),
              (2, 8, 2, 128, 256, 64, 64, True, 0, ()), (4, 16, 16, 197, 197, 64, 64, False, 0, ()), (1, 3, 1, 37, 37, 96, 96, True, 0, ()),
              (2, 4, 4, 100, 52, 24, 40, False, 0, ()), (8, 12, 12, 512, 512, 64, 64, False, 0, (8, 1, 1, 512, "f32")),
@@ -42,7 +43,13 @@ ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True, 0, ()), (2, 32, 8, 2048, 2048
              (2, 8, 2, 128, 256, 64, 64, False, 0, (2, 8, 128, 256, "bf16")), (2, 4, 4, 100, 52, 24, 40, False, 0, (2, 1, 100, 52, "f32")),
              (1, 32, 8, 8192, 8192, 128, 128, True, 4096, ()), (2, 16, 8, 2048, 2048, 64, 64, True, 128, ()), (2, 4, 2, 32, 32, 16, 16, True, 8, ()),
              (2, 8, 2, 128, 256, 64, 64, True, 100, ()), (1, 3, 1, 37, 37, 96, 96, True, 1, ()), (2, 8, 4, 512, 512, 128, 128, True, 300, ()),
-             (2, 8, 8, 100, 100, 64, 64, True, 33, (1, 8, 100, 100, "f32"))]
+             (2, 8, 8, 100, 100, 64, 64, True, 33, (1, 8, 100, 100, "f32")),
+             (32, 12, 12, 1024, 1024, 64, 64, True, 0, (), ((2304, 64),) * 3),  # GPT-2: token by token
+             (8, 12, 12, 512, 512, 64, 64, False, 0, (), ((2304, 64),) * 3),  # BERT's, of one product
+             (8, 12, 12, 512, 512, 64, 64, False, 0, (8, 1, 1, 512, "f32"), ((2304, 64),) * 3),
+             (4, 16, 16, 2048, 2048, 64, 64, True, 0, (), ((3072, 192),) * 3),  # GPT-NeoX: head by head
+             (2, 32, 8, 2048, 2048, 128, 128, True, 0, (), ((6144, 128),) * 3),  # shared keys
+             (4, 16, 16, 300, 200, 64, 64, False, 0, (), ((1024, 64), (2048, 64), (2048, 64)))]  # keys and values of one product
 # Attributes' types, and numbers, of cudnn_graph_v9.h; include/dtc-cuda/Cudnn.h has those that dtc-run uses.
 DATA_TYPE, BOOLEAN, INT64, FLOAT, MODE, HEURISTIC, NOTE, POINTWISE, DESCRIPTOR, CHAR = 1, 2, 3, 4, 7, 8, 11, 14, 15, 24
 CONVOLUTION, ENGINE, CONFIGURATION, HEURISTICS, PLAN, GRAPH, TENSOR, DEVICE = 1, 2, 3, 4, 5, 15, 17, 38
@@ -142,8 +149,8 @@ class Cudnn:
         self.get(plan, 402, INT64, bytes_needed)
         return bytes_needed[0] <= workspace
 
-    def has_attention(self, backward: bool, b, h, g, s, t, e, f, causal, window, bias) -> bool:
-        graph = AttentionGraph(self, b, h, g, s, t, e, f, causal, window, bias)
+    def has_attention(self, backward: bool, b, h, g, s, t, e, f, causal, window, bias, joined=()) -> bool:
+        graph = AttentionGraph(self, b, h, g, s, t, e, f, causal, window, bias, joined)
         operations = graph.backward() if backward else graph.forward()
         return self.has_engine(operations, attention_workspace(backward, b, h, g, s, t, e, f), NOT_TAKEN)
 
@@ -151,17 +158,19 @@ class Cudnn:
 class AttentionGraph:
     """Operations, as lib/Runtime/CUDA/AttentionGraph.cpp describes them."""
 
-    def __init__(self, cudnn: Cudnn, b, h, g, s, t, e, f, causal, window, bias):
+    def __init__(self, cudnn: Cudnn, b, h, g, s, t, e, f, causal, window, bias, joined):
         self.cudnn, self.causal, self.window, self.bias, self.operations, self.ids = cudnn, causal, window, bias, [], 0
         self.scores, self.rows, self.shared = [b, h, s, t], [b, h, s, 1], h != g
         self.turned = ([b, h, t, s], [h * s * t, s * t, 1, t])
-        self.query, self.key = self.heads(b, s, h, e), self.heads(b, t, g, e)
-        self.value, self.output = self.heads(b, t, g, f), self.heads(b, s, h, f)
+        query, key, value = joined or [(h * e, e), (g * e, e), (g * f, f)]
+        self.query, self.key = self.heads(b, s, h, e, *query), self.heads(b, t, g, e, *key)
+        self.value, self.output = self.heads(b, t, g, f, *value), self.heads(b, s, h, f, h * f, f)
         self.of_heads = {e: [b, h, t, e], f: [b, h, t, f]}
 
     @staticmethod
-    def heads(batch, length, heads, size) -> tuple[list[int], list[int]]:
-        return [batch, heads, length, size], [length * heads * size, size, heads * size, 1]
+    def heads(batch, length, heads, size, token, head) -> tuple[list[int], list[int]]:
+        """Elements from a token to the next one, and from a head to the next one."""
+        return [batch, heads, length, size], [length * token, head, token, 1]
 
     @staticmethod
     def turn(view: tuple[list[int], list[int]]) -> tuple[list[int], list[int]]:
@@ -300,12 +309,17 @@ def attentions(model: str) -> list[tuple]:
     text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
                       "--precision", "bf16", "--target", "cuda", "--emit", "schedule", env=os.environ | {"DTC_CUDNN_BIAS": "1", "DTC_CUDNN_WINDOW": "1"}).out
     found = set()
-    pattern = r"dtc\.attention %[^:]*?(?: bias %\S+ : tensor<(\S+)>)? scale \S+( causal)?(?: window (\d+))? .*?: (tensor<.*?) ->"
-    for bias, causal, window, types in re.findall(pattern, text):
-        (b, s, h, e), (_, t, g, _), (*_, f) = [[int(dim) for dim in shape.split("x")]
-                                               for shape in re.findall(r"tensor<([0-9x]+)xbf16", types)]
-        *shape, kind = bias.split("x")
-        found.add((b, h, g, s, t, e, f, bool(causal), int(window or 0), (*map(int, shape), kind) if bias else ()))
+    pattern = r"exec\.attention \(([^)]*)\) scale \S+( causal)?(?: window (\d+))? places \[(.*?)\] into .*? : \((.*?)\) ->"
+    for inputs, causal, window, places, types in re.findall(pattern, text):
+        tensors = [(json.loads(shape), json.loads(strides)) for shape, strides in
+                   re.findall(r"place<\d+, (\[.*?\]), (\[.*?\])>", places)]
+        ((b, s, h, e), query), ((_, t, g, _), key), ((*_, f), value) = tensors[:3]
+        bias = ()
+        if inputs.count("%") > 3:
+            bias = (*tensors[3][0], re.findall(r"x(\w+)>", types)[3])
+        parts = tuple((strides[1], strides[2]) for strides in (query, key, value))
+        found.add((b, h, g, s, t, e, f, bool(causal), int(window or 0), bias,
+                   *([parts] if parts != ((h * e, e), (g * e, e), (g * f, f)) else [])))
     return sorted(found)
 
 

@@ -154,7 +154,7 @@ def masks_by_cudnn(monkeypatch):
 def test_masks_are_not_given_to_cudnn(model):
     program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
                          "--precision", "bf16", "--devices", 1, "--emit", "schedule").out
-    assert "dtc.attention" not in program
+    assert "dtc.reduce" in program and "exec.attention" not in program
 
 
 @pytest.mark.parametrize("model,precision,devices,plan,calls", [
@@ -173,7 +173,28 @@ def test_masks_are_not_given_to_cudnn(model):
 def test_attention_as_one_call(masks_by_cudnn, model, precision, devices, plan, calls):
     program = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
                          "--precision", precision, "--devices", devices, "--plan", plan, "--emit", "schedule").out
-    assert len(re.findall(r"= dtc\.attention(?:(?:_part)?_grad)? ", program)) == calls
+    assert len(re.findall(r"= exec\.attention\b", program)) == calls
+
+
+@pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (2, "tp=2"), (1, "recompute=full")])
+def test_no_kernel_copies_what_attention_reads_and_writes(devices, plan):
+    """Queries, keys and values are parts of one product, their gradients of one tensor."""
+    program = check_call("dtc", "compile", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA,
+                         "--precision", "bf16", "--devices", devices, "--plan", plan, "--emit", "schedule").out
+    assert not re.search(r"exec\.launch .*tensor<8x32x3x\dx16xbf16>", program)
+    gradients = re.findall(r"exec\.attention backward\((%\S+), (%\S+), (%\S+), .*\binto \[(.*?)\]", program)
+    assert len(gradients) == 2 and all(q == k == v and into == "0, 0, 0" for q, k, v, into in gradients)
+
+
+@pytest.mark.parametrize("model,plan", [("gpt2", "dp=1"), ("gpt2", "recompute=full")])
+def test_parts_that_attention_reads_in_place_train_as_copies_do(trainer, monkeypatch, model, plan):
+    """The emulated library computes the same of both, so that losses and norms have the same bits."""
+    runs = {}
+    for parts in "10":
+        monkeypatch.setenv("DTC_CUDNN_PARTS", parts)
+        run = trainer.train(model, model, *CUDA, *reference(model, "adamw")["flags"], "--precision", "bf16", plan=plan, fresh=True)
+        runs[parts] = run.column("loss").tolist(), run.column("grad_norm").tolist()
+    assert runs["1"] == runs["0"]
 
 
 @pytest.mark.parametrize("devices,plan", [

@@ -78,6 +78,26 @@ def FoldEpilogues : Pass<"dtc-fold-epilogues", "::mlir::ModuleOp"> {
                            "::mlir::math::MathDialect"];
 }
 
+def AttentionCalls : Pass<"dtc-attention-calls", "::mlir::ModuleOp"> {
+  let summary = "turn attention into library calls on parts of tensors";
+  let description = [{
+    For targets whose library computes attention. Slices, transposes and reshapes in front of it
+    become strides of its operands, where these make up all of what is in memory anyway. A
+    concatenation of its results becomes the tensor that they are written to. Where the library
+    lacks such strides, kernels copy as they would.
+
+        %qkv = exec.matmul ... -> tensor<8x32x192xbf16>
+        %q = dtc.slice %qkv offsets [0, 0, 0] ... -> tensor<8x32x64xbf16>
+        %r = dtc.reshape %q : tensor<8x32x64xbf16> -> tensor<8x32x4x16xbf16>
+        ... %k and %v likewise
+        %o, %lse = dtc.attention %r, %k, %v scale 0.25 : ...
+      becomes
+        %o, %lse = exec.attention (%qkv, %qkv, %qkv) scale 0.25
+            places [#exec.place<0, [8, 32, 4, 16], [6144, 192, 16, 1]>, ...] into [0, 1] : ...
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+}
+
 def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
   let summary = "group primitive ops into kernels";
   let description = [{
@@ -99,7 +119,7 @@ def FormKernels : Pass<"dtc-form-kernels", "::mlir::ModuleOp"> {
 def LayersToKernels : Pass<"dtc-layers-to-kernels", "::mlir::ModuleOp"> {
   let summary = "bring a module to kernels, matrix products and library calls";
   let description = [{
-    Does what the five passes above do, function by function, the last one first: in a step
+    Does what the six passes above do, function by function, the last one first: in a step
     that is @update. Its kernels are formed soonest, and keep threads that compile them busy
     while deeper functions are decomposed.
 

@@ -17,15 +17,17 @@ std::optional<rt::fbs::DType> dtypeOf(mlir::Type elementType);
 /// dtc.conv, dtc.conv_input_grad or dtc.conv_weight_grad.
 bool isConv(mlir::Operation *op);
 
-/// dtc.attention or dtc.attention_grad, where a library computes them as they are.
+/// dtc.attention, dtc.attention_grad or dtc.attention_part_grad, which become exec.attention where
+/// a library computes them as they are.
 bool isAttention(mlir::Operation *op);
-/// What a library computes as it is in the graph.
+/// What a library computes but for products.
 bool isLibraryCall(mlir::Operation *op);
 
 rt::fbs::MatmulT matmulRecord(exec::MatmulOp op);
 rt::fbs::ConvT convRecord(mlir::Operation *conv);
-/// What attention reads and writes, as a program lists it: operands, results, then a bias.
-llvm::SmallVector<mlir::Value> attentionTensors(mlir::Operation *attention);
-rt::fbs::AttentionT attentionRecord(mlir::Operation *attention);
+/// The tensors of attention by their numbers in the op, as a program lists them: inputs, what is
+/// computed, then a bias.
+llvm::SmallVector<size_t> attentionTensors(exec::AttentionOp attention);
+rt::fbs::AttentionT attentionRecord(exec::AttentionOp attention);
 
 } // namespace dtc::target

@@ -124,6 +124,9 @@ public:
   virtual bool hasWideConvolutions() const { return true; }
   virtual MatmulLimits matmulLimits() const = 0;
   virtual KernelLimits kernelLimits() const = 0;
+  /// Elements that offsets and strides of attention's tensors are multiples of, where a library
+  /// that takes it whole reads and writes parts of tensors. 0: it takes whole ones alone.
+  virtual int64_t attentionAlignment() const { return 0; }
   /// How a kernel is launched whose body is `body`, in an exec.kernel. Fails with a diagnostic at
   /// what a kernel can't compute.
   virtual mlir::FailureOr<KernelShape> planKernel(mlir::Block &body) const = 0;

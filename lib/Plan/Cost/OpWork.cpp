@@ -1,6 +1,7 @@
 #include "dtc/Plan/Cost/OpWork.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
+#include "dtc/Plan/Cost/AttentionParts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -428,6 +429,8 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
     return LocalWork{.kernels = 0};
   if (isInProduct(id))
     return LocalWork{.bytes = bytesBesideProduct(id, choice, mesh), .kernels = 0};
+  if (isOwnProgram(model.device(), model.getCluster().software) && joinsInPlace(problem, facts, id))
+    return LocalWork{.kernels = 0};
   if (isGpu())
     takeApart(op, localShare(choice, mesh), result);
   return result;

@@ -3,6 +3,7 @@
 #include "dtc/Plan/Predict/RankExecution.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
+#include "dtc/Plan/Cost/AttentionParts.h"
 #include "dtc/Plan/Plan/Flow.h"
 
 #include <algorithm>
@@ -334,7 +335,9 @@ void RankExecution::runOp(OpId id) {
     TensorSharding sharding = sharding::resultSharding(op.rule, choice, i);
     int64_t bytes = localBytes(problem.values[value], sharding, plan.mesh);
     bool isFused = !work.exists(value) && std::ssize(run.reads) <= kMostFused;
-    bool alias = (op.kind == OpKind::View || isFused) && !isCopiedPart(value, bytes, run.reads);
+    bool alias = ((op.kind == OpKind::View || isFused) && !isCopiedPart(value, bytes, run.reads)) ||
+                 (isOwnProgram(model.device(), model.getCluster().software) &&
+                  joinsInPlace(problem, facts, id));
     if (!alias)
       run.writes.push_back(addBuffer(bytes));
     // A fused value is its operands until the kernel that ends the chain.

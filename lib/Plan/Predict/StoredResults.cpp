@@ -2,6 +2,7 @@
 #include "dtc/Plan/Predict/RankExecution.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
+#include "dtc/Plan/Cost/AttentionParts.h"
 
 #include <algorithm>
 
@@ -15,11 +16,13 @@ bool RankExecution::writesInPlace(const Op &op) const {
   return isLossGradient || op.kind == OpKind::Reduction || op.kind == OpKind::Normalization;
 }
 
-/// Attention of dtc's own programs on GPUs reads whole tensors. A part of a larger one is copied.
+/// Attention of dtc's own programs on GPUs reads whole tensors, unless a library takes it by the
+/// strides of a part. Any other part of a larger tensor is copied.
 bool RankExecution::isCopiedPart(ValueId value, int64_t bytes, const std::vector<int> &from) const {
   const std::vector<OpId> &readers = facts.consumers[value];
   bool isOperand = std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
-    return problem.ops[reader].kind == OpKind::Attention;
+    return problem.ops[reader].kind == OpKind::Attention &&
+           (!isReadInPlace(problem, facts, reader, value) || gathersKeys(reader));
   });
   return isOperand && from.size() == 1 && buffers[from[0]].bytes > placedBytes(bytes) &&
          isOwnProgram(model.device(), model.getCluster().software);

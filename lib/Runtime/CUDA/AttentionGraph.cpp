@@ -2,6 +2,8 @@
 
 #include "CudaOperations.h"
 
+#include <algorithm>
+
 namespace dtc::rt::cuda {
 namespace {
 
@@ -45,6 +47,14 @@ enum Tensor : size_t {
   kKeyGrad,
   kValueGrad
 };
+
+/// cuDNN reads and writes 16 bytes of a head at a time. Statistics have no heads.
+bool beginHeadsAligned(const StridedTensor &tensor) {
+  constexpr int64_t kMultiple = 8;
+  auto isMultiple = [](int64_t stride) { return stride > 0 && stride % kMultiple == 0; };
+  return tensor.strides.back() == 1 &&
+         std::all_of(tensor.strides.begin(), tensor.strides.end() - 1, isMultiple);
+}
 
 size_t numTensorsOf(fbs::AttentionKind kind) {
   return kind == fbs::AttentionKind::Forward ? kStats + 1 : kValueGrad + 1;
@@ -287,6 +297,9 @@ Status AttentionGraph::make(uint64_t workspaceBytes) {
   for (const StridedTensor &tensor : call.tensors)
     if (!cudnnTypeOf(tensor.dtype))
       return refused("cuDNN has no attention of these element types");
+  for (size_t i = 0; i < numTensorsOf(call.kind); ++i)
+    if (i != kStats && !beginHeadsAligned(call.tensors[i]))
+      return refused("cuDNN has no attention whose heads don't begin at 16 bytes");
   if (call.causal && sizes.queries != sizes.keys && call.tensors.size() > numTensorsOf(call.kind))
     return refused(
         "cuDNN has no attention with a bias and a causal mask of fewer queries than keys");

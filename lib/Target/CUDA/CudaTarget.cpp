@@ -34,6 +34,13 @@ bool usesEpilogues() {
   return !given || StringRef(given) != "0";
 }
 
+/// cuDNN's planner has engines for parts of tensors. Where a GPU's gave other results, compiling
+/// without is the way out.
+bool readsParts() {
+  const char *given = std::getenv("DTC_CUDNN_PARTS");
+  return !given || StringRef(given) != "0";
+}
+
 class CudaTarget : public target::Target {
 public:
   StringRef name() const override { return "cuda"; }
@@ -48,6 +55,7 @@ public:
     return takesAttention(op) || isa<graph::ContractOp>(op) || target::isConv(op);
   }
   bool hasWideConvolutions() const override { return false; }
+  int64_t attentionAlignment() const override { return readsParts() ? kAttentionAlignment : 0; }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims, usesEpilogues()}; }
   target::KernelLimits kernelLimits() const override {
     return {kMostOps, /*anyExtent=*/false, kBusyBlocks * kWarp, kMostPieces, kMostOperands};

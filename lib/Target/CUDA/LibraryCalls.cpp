@@ -123,13 +123,11 @@ static uint64_t bytesOf(Type type) {
 /// The gradients of queries are summed up in fp32, as is a number for each row; engines for older
 /// GPUs sum them up once more. Where heads share keys, those of keys and values are made for each
 /// head. Queries and keys come in tiles.
-static uint64_t attentionWorkspace(Operation *op) {
+static uint64_t attentionWorkspace(ArrayRef<int64_t> query, ArrayRef<int64_t> key,
+                                   ArrayRef<int64_t> value, bool isBackward) {
   constexpr uint64_t kTile = 128, kFixed = 1024;
-  if (isa<graph::AttentionOp>(op))
+  if (!isBackward)
     return kFixed;
-  ArrayRef<int64_t> query = graph::shapeOf(op->getOperand(0)),
-                    key = graph::shapeOf(op->getOperand(1)),
-                    value = graph::shapeOf(op->getOperand(2));
   uint64_t heads = query[0] * query[2], queries = llvm::alignTo(query[1], kTile),
            keys = llvm::alignTo(key[1], kTile);
   uint64_t bytes = kFixed + 4 * heads * queries * (2 * query[3] + 1);
@@ -141,8 +139,12 @@ static uint64_t attentionWorkspace(Operation *op) {
 FailureOr<uint64_t> LibraryWorkspace::bytesOf(Operation *op) {
   if (isa<exec::MatmulOp>(op))
     return kWorkspace;
+  if (auto call = dyn_cast<exec::AttentionOp>(op))
+    return attentionWorkspace(call.placeOf(0).getShape(), call.placeOf(1).getShape(),
+                              call.placeOf(2).getShape(), call.getBackward());
   if (target::isAttention(op))
-    return attentionWorkspace(op);
+    return attentionWorkspace(graph::shapeOf(op->getOperand(0)), graph::shapeOf(op->getOperand(1)),
+                              graph::shapeOf(op->getOperand(2)), !isa<graph::AttentionOp>(op));
   if (!target::isConv(op))
     return 0;
   return kWorkspace + cuda::bytesOf(op->getOperand(0).getType()) +

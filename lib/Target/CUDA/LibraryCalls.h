@@ -8,6 +8,9 @@ namespace dtc::cuda {
 /// Two of a matrix, and one over which products of equal strides follow each other.
 inline constexpr size_t kMostProductDims = 3;
 
+/// cuDNN takes strides of attention's tensors, by which every head begins at 16 bytes.
+inline constexpr int64_t kAttentionAlignment = 8;
+
 /// Whether cuDNN computes this attention, forward and backward, on all architectures. It does in
 /// half precision, with heads of a multiple of 8 and at most 128. Biases need DTC_CUDNN_BIAS=1,
 /// windows DTC_CUDNN_WINDOW=1.

@@ -275,7 +275,7 @@ Accesses AttentionGraph::run(const CudnnCall &call, const DeviceMemory &memory) 
     uint64_t address = call.addresses.at(tensor.id);
     memory.translate(address, tensor.extent());
     bool isMade = all.contains(tensor.id);
-    (isMade ? accesses.writes : accesses.reads).push_back(tensor.at(address));
+    tensor.addTo(isMade ? accesses.writes : accesses.reads, address);
     if (!isMade)
       values.put(tensor, loadDense(tensor, address, memory));
     if (biases().contains(tensor.id))

@@ -148,14 +148,14 @@ Accesses Convolution::run(const CudnnCall &call, const DeviceMemory &memory) con
     if (all[i] == &result()) {
       made = i;
       values[i].assign(all[i]->elements(), 0);
-      accesses.writes.push_back(all[i]->at(address));
+      all[i]->addTo(accesses.writes, address);
       continue;
     }
     values[i] = loadDense(*all[i], address, memory);
     if (call.roundsToTF32 && input.kind == FloatKind::F32)
       for (double &number : values[i])
         number = roundToTF32(static_cast<float>(number));
-    accesses.reads.push_back(all[i]->at(address));
+    all[i]->addTo(accesses.reads, address);
   }
   overwriteWorkspace(call, memory, accesses);
   Loops(*this, values[0].data(), values[1].data(), values[2].data()).run();

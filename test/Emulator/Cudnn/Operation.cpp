@@ -76,10 +76,38 @@ void overwriteWorkspace(const CudnnCall &call, const DeviceMemory &memory, Acces
   accesses.writes.push_back({call.workspace, call.workspace + call.workspaceBytes});
 }
 
+void CudnnTensor::addTo(std::vector<Range> &ranges, uint64_t address) const {
+  const uint64_t size = bytesOf(kind);
+  const size_t first = ranges.size();
+  forEachElement(*this, [&](int64_t, int64_t place) {
+    const uint64_t begin = address + place * size;
+    if (ranges.size() > first && ranges.back().end == begin)
+      ranges.back().end = begin + size;
+    else
+      ranges.push_back({begin, begin + size});
+  });
+}
+
+/// Sorted, and joined where they meet. Says whether some lay over others.
+static bool join(std::vector<Range> &ranges) {
+  std::ranges::sort(ranges, {}, &Range::begin);
+  std::vector<Range> joined;
+  bool overlap = false;
+  for (const Range &range : ranges) {
+    if (joined.empty() || range.begin > joined.back().end) {
+      joined.push_back(range);
+      continue;
+    }
+    overlap |= range.begin < joined.back().end;
+    joined.back().end = std::max(joined.back().end, range.end);
+  }
+  ranges = std::move(joined);
+  return overlap;
+}
+
 void sortByAddress(Accesses &accesses) {
-  auto byAddress = [](const Range &a, const Range &b) { return a.begin < b.begin; };
-  std::ranges::sort(accesses.reads, byAddress);
-  std::ranges::sort(accesses.writes, byAddress);
+  join(accesses.reads);
+  require(!join(accesses.writes), "results lie over each other, or over the workspace");
 }
 
 } // namespace dtc::emulator

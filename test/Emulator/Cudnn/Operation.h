@@ -32,7 +32,8 @@ struct CudnnTensor {
   /// Bytes from the first element to the end of the last one.
   uint64_t extent() const;
   std::string text() const;
-  Range at(uint64_t address) const { return {address, address + extent()}; }
+  /// Adds the bytes of its elements, and none between them.
+  void addTo(std::vector<Range> &ranges, uint64_t address) const;
 };
 
 /// An operation on addresses.
@@ -66,6 +67,7 @@ double rounded(double value, FloatKind kind);
 
 /// Whatever else lies in the workspace is lost, as with a true library.
 void overwriteWorkspace(const CudnnCall &call, const DeviceMemory &memory, Accesses &accesses);
+/// Puts ranges in order. What is read twice is read once; throws a Fault for what is written twice.
 void sortByAddress(Accesses &accesses);
 
 } // namespace dtc::emulator

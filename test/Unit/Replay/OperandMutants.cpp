@@ -163,6 +163,10 @@ void MutantMaker::operandFaults(uint32_t index, size_t i, const std::string &pla
     edit("wrong scope", operand,
          [](fbs::Ref &ref) { ref = fbs::Ref(ref.offset(), 0, Scope::Step, ref.space()); });
   }
+  for (size_t part = copy.reads.size() + 1; part < refs.size(); ++part)
+    if (valueOf(copy, part) == valueOf(copy, part - 1))
+      edit("part written over another", part,
+           [=, offset = refs[part - 1]->offset()](fbs::Ref &ref) { setOffset(ref, offset); });
   bool isLaunch = copy.op.type == fbs::Op::Launch;
   for (size_t operand = 0; isLaunch && operand + 1 < copy.reads.size(); ++operand)
     if (refs[operand]->offset() != refs[operand + 1]->offset())

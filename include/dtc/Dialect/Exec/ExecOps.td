@@ -77,6 +77,14 @@ def Exec_GeometryAttr : AttrDef<Exec_Dialect, "Geometry"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Exec_PlaceAttr : AttrDef<Exec_Dialect, "Place"> {
+  let summary = "a tensor as a part of another one: where it begins and its strides, in elements";
+  let mnemonic = "place";
+  let parameters = (ins "int64_t":$offset, ArrayRefParameter<"int64_t">:$shape,
+                        ArrayRefParameter<"int64_t">:$strides);
+  let assemblyFormat = "`<` $offset `,` `[` $shape `]` `,` `[` $strides `]` `>`";
+}
+
 class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
 
 def Exec_KernelOp : Exec_Op<"kernel",
@@ -183,6 +191,46 @@ def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
     type($rhs) (`,` type($extra)^)? `->` type($result) (`,` type($also)^)?
   }];
   let hasVerifier = 1;
+}
+
+def Exec_AttentionOp : Exec_Op<"attention", [Pure]> {
+  let summary = "attention or its gradients on parts of tensors: a library call";
+  let description = [{
+    dtc.attention as a library computes it; with `backward`, dtc.attention_grad or
+    dtc.attention_part_grad. Inputs and what is computed are those of these ops, in their order.
+    `places` says of each where it lies: of an input in its operand, which is contiguous, and of
+    what is computed in the result that `into` names. What lies in one result makes up the whole of
+    it. So queries, keys and values may be parts of one product, and their gradients of one tensor.
+
+        %o, %lse = exec.attention (%qkv, %qkv, %qkv) scale 0.25 causal
+            places [#exec.place<0, [8, 32, 4, 16], [6144, 192, 16, 1]>,
+                    #exec.place<64, [8, 32, 4, 16], [6144, 192, 16, 1]>,
+                    #exec.place<128, [8, 32, 4, 16], [6144, 192, 16, 1]>,
+                    #exec.place<0, [8, 32, 4, 16], [2048, 64, 16, 1]>,
+                    #exec.place<0, [8, 4, 32], [128, 32, 1]>] into [0, 1]
+            : (tensor<8x32x3x4x16xbf16>, tensor<8x32x3x4x16xbf16>, tensor<8x32x3x4x16xbf16>)
+            -> (tensor<8x32x4x16xbf16>, tensor<8x4x32xf32>)
+  }];
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$inputs, UnitAttr:$backward, F64Attr:$scale,
+                       UnitAttr:$causal, OptionalAttr<I64Attr>:$window,
+                       TypedArrayAttrBase<Exec_PlaceAttr, "places of tensors">:$places,
+                       DenseI64ArrayAttr:$into);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$results);
+  let assemblyFormat = [{
+    (`backward` $backward^)? `(` $inputs `)` `scale` $scale (`causal` $causal^)?
+    (`window` $window^)? `places` $places `into` $into attr-dict `:`
+    functional-type($inputs, $results)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Inputs that are gone through before the bias: query, key, value, and what gradients need.
+    size_t numInputsBeforeBias() { return getBackward() ? 6 : 3; }
+    bool hasBias() { return getInputs().size() > numInputsBeforeBias(); }
+    /// Of an input, or of what is computed: numbered behind the inputs.
+    PlaceAttr placeOf(size_t tensor) { return ::llvm::cast<PlaceAttr>(getPlaces()[tensor]); }
+    /// The operand or the result that it lies in.
+    ::mlir::Value valueOf(size_t tensor);
+  }];
 }
 
 def Exec_CopyOp : Exec_Op<"copy", [Pure, SameOperandsAndResultType]> {

@@ -1,10 +1,12 @@
 // Attention as one call against plain loops: causal or not, with fewer queries than keys or as
-// many, heads that share keys, and a bias or a window that hides some of them.
+// many, heads that share keys, and a bias or a window that hides some of them. Queries, keys and
+// values may be parts of one tensor, and their gradients of another.
 #include "Conformance.h"
 
 #include "dtc-rt/DType.h"
 
 #include <cmath>
+#include <optional>
 
 using namespace dtc::rt;
 using namespace dtc::rt::conformance;
@@ -33,7 +35,10 @@ struct Form {
   int64_t window = 0; ///< 0: none
   bool causal = true;
   int64_t queries = kQueries;
+  bool joined = false; ///< parts of one tensor, token by token; there are as many queries as keys
 };
+
+constexpr int64_t kJoinedHeads = kHeads + 2 * kGroups;
 
 /// Query, key, value, output, statistics, the output's gradient, three gradients, and a bias.
 std::vector<Dims> shapesOf(const Form &form) {
@@ -54,6 +59,30 @@ StridedTensor layoutAt(size_t tensor, const Form &form) {
   for (size_t i = layout.shape.size(); i-- > 1;)
     layout.strides[i - 1] = layout.strides[i] * layout.shape[i];
   return layout;
+}
+
+/// Which of the parts of a joined tensor it is: query, key or value, or the gradient of one.
+std::optional<size_t> partAt(size_t tensor, const Form &form) {
+  const size_t part = tensor < 3 ? tensor : tensor - 6;
+  return form.joined && part < 3 ? std::optional(part) : std::nullopt;
+}
+
+/// As a call takes it. What is put and got is dense.
+StridedTensor givenAt(size_t tensor, const Form &form) {
+  StridedTensor layout = layoutAt(tensor, form);
+  if (partAt(tensor, form)) {
+    layout.strides[1] = kJoinedHeads * kSize;
+    layout.strides[0] = kKeys * layout.strides[1];
+  }
+  return layout;
+}
+
+/// Elements of a token before its part.
+int64_t firstOf(size_t part) { return part == 0 ? 0 : (kHeads + (part - 1) * kGroups) * kSize; }
+
+uint64_t placeAt(size_t tensor, const Form &form) {
+  std::optional<size_t> part = partAt(tensor, form);
+  return part ? (tensor - *part) * kStep + 2 * firstOf(*part) : tensor * kStep;
 }
 
 size_t elementsAt(size_t tensor, const Form &form) {
@@ -141,6 +170,18 @@ std::vector<Numbers> expectedTensors(const Form &form) {
   return all;
 }
 
+/// The tensor that this one and the next two make up, token by token.
+Numbers joinedAt(size_t first, const std::vector<Numbers> &all) {
+  Numbers joined(kBatch * kKeys * kJoinedHeads * kSize);
+  for (size_t part = 0; part < 3; ++part) {
+    const Numbers &values = all[first + part];
+    const int64_t width = (part == 0 ? kHeads : kGroups) * kSize;
+    for (int64_t i = 0; i < int64_t(values.size()); ++i)
+      joined[i / width * kJoinedHeads * kSize + firstOf(part) + i % width] = values[i];
+  }
+  return joined;
+}
+
 void expectNear(const Numbers &found, const Numbers &wanted, size_t tensor) {
   double largest = 0;
   for (double value : wanted)
@@ -149,31 +190,49 @@ void expectNear(const Numbers &found, const Numbers &wanted, size_t tensor) {
     ASSERT_NEAR(found[i], wanted[i], kTolerance * largest) << "tensor " << tensor << ", " << i;
 }
 
+/// What lies at a tensor's step: it alone, or the tensor that it is a part of, with its first part.
+struct Stored {
+  size_t tensor;
+  Numbers values;
+};
+
+std::vector<Stored> storedOf(std::initializer_list<size_t> tensors, const Form &form,
+                             const std::vector<Numbers> &all) {
+  std::vector<Stored> stored;
+  for (size_t tensor : tensors)
+    if (std::optional<size_t> part = partAt(tensor, form); !part)
+      stored.push_back({tensor, all[tensor]});
+    else if (*part == 0)
+      stored.push_back({tensor, joinedAt(tensor, all)});
+  return stored;
+}
+
 /// Forward, then backward.
 Status attend(Rank &rank, const Form &form) {
   DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
   std::vector<Numbers> wanted = expectedTensors(form);
-  for (size_t i : {size_t(0), size_t(1), size_t(2), size_t(5), kBias})
-    DTC_TRY(rank.put(i * kStep, packed(wanted[i], typeAt(i, form))));
+  for (const Stored &given : storedOf({0, 1, 2, 5, kBias}, form, wanted))
+    DTC_TRY(rank.put(given.tensor * kStep, packed(given.values, typeAt(given.tensor, form))));
   for (auto kind : {fbs::AttentionKind::Forward, fbs::AttentionKind::Backward}) {
-    size_t count = kind == fbs::AttentionKind::Forward ? 5 : 9, first = count == 5 ? 3 : 6;
+    const bool isForward = kind == fbs::AttentionKind::Forward;
     AttentionCall call{kind, {}, kScale, form.causal, form.window};
     std::vector<uint64_t> places;
     auto give = [&](size_t tensor) {
-      call.tensors.push_back(layoutAt(tensor, form));
-      places.push_back(tensor * kStep);
+      call.tensors.push_back(givenAt(tensor, form));
+      places.push_back(placeAt(tensor, form));
     };
-    for (size_t i = 0; i < count; ++i)
+    for (size_t i = 0; i < (isForward ? 5 : 9); ++i)
       give(i);
     if (form.bias != Bias::None)
       give(kBias);
     places.push_back(kScratch);
     DTC_TRY(rank.issue(0, AttentionSpec{call, kScratchBytes}, places));
     DTC_TRY(rank.queue(0).synchronize());
-    for (size_t i = first; i < count; ++i) {
-      size_t floats = packed(wanted[i], typeAt(i, form)).size();
-      expectNear(unpacked(rank.get(i * kStep, floats), wanted[i].size(), typeAt(i, form)),
-                 wanted[i], i);
+    for (const auto &[tensor, values] :
+         isForward ? storedOf({3, 4}, form, wanted) : storedOf({6, 7, 8}, form, wanted)) {
+      const fbs::DType type = typeAt(tensor, form);
+      std::vector<float> found = rank.get(tensor * kStep, packed(values, type).size());
+      expectNear(unpacked(found, values.size(), type), values, tensor);
     }
   }
   return Status::ok();
@@ -199,6 +258,7 @@ DTC_ATTENTION_TEST(AttentionWithBias, {.bias = Bias::OfKeys, .causal = false})
 DTC_ATTENTION_TEST(AttentionWithBiasOfScores, {.bias = Bias::OfScores, .causal = false})
 DTC_ATTENTION_TEST(CausalAttentionWithBias, {.bias = Bias::OfKeys, .queries = kKeys})
 DTC_ATTENTION_TEST(CausalAttentionWithBiasOfScores, {.bias = Bias::OfScores, .queries = kKeys})
+DTC_ATTENTION_TEST(AttentionOfJoinedTensors, {.queries = kKeys, .joined = true})
 DTC_ATTENTION_TEST(AttentionInWindowWithBias, {.bias = Bias::OfKeys, .window = 2, .queries = kKeys})
 
 /// Of 5 keys the last query sees 1, 2 or 4; of 5 it sees all.
