@@ -309,14 +309,14 @@ def attentions(model: str) -> list[tuple]:
     text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
                       "--precision", "bf16", "--target", "cuda", "--emit", "schedule", env=os.environ | {"DTC_CUDNN_BIAS": "1", "DTC_CUDNN_WINDOW": "1"}).out
     found = set()
-    pattern = r"exec\.attention \(([^)]*)\) scale \S+( causal)?(?: window (\d+))? places \[(.*?)\] into .*? : \((.*?)\) ->"
+    pattern = r"exec\.attention\(([^)]*)\) scale \S+( causal)?(?: window (\d+))? places \[(.*?)\] into .*? : \((.*?)\) ->"
     for inputs, causal, window, places, types in re.findall(pattern, text):
         tensors = [(json.loads(shape), json.loads(strides)) for shape, strides in
                    re.findall(r"place<\d+, (\[.*?\]), (\[.*?\])>", places)]
         ((b, s, h, e), query), ((_, t, g, _), key), ((*_, f), value) = tensors[:3]
         bias = ()
         if inputs.count("%") > 3:
-            bias = (*tensors[3][0], re.findall(r"x(\w+)>", types)[3])
+            bias = (*tensors[3][0], re.findall(r"x([a-z]\w*)>", types)[3])
         parts = tuple((strides[1], strides[2]) for strides in (query, key, value))
         found.add((b, h, g, s, t, e, f, bool(causal), int(window or 0), bias,
                    *([parts] if parts != ((h * e, e), (g * e, e), (g * f, f)) else [])))
