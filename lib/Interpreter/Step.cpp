@@ -247,19 +247,51 @@ LogicalResult Step::update() {
   return success(succeeded(call(whole, 0)) && succeeded(compare(true)));
 }
 
-/// With the gradients of the passes, with such as are clipped, and with such as aren't finite.
+static double squaresOf(const Tensor &tensor) {
+  double result = 0;
+  for (double x : tensor.floats)
+    result += x * x;
+  return result;
+}
+
+/// The norm of each gradient, if all had the same and theirs together were as it is.
+static double sizeOfEach(const Wholes &values) {
+  double squares = 0, gradients = 0;
+  for (const auto &[key, value] : values)
+    if (std::get<0>(key) == graph::RoleKind::Gradient) {
+      squares += squaresOf(value);
+      ++gradients;
+    }
+  return std::sqrt(squares / std::max(gradients, 1.0));
+}
+
+/// So no term of the norm is too small for its lack to show.
+static void scaleTo(double size, Tensor &gradient) {
+  const double norm = std::sqrt(squaresOf(gradient));
+  for (double &x : gradient.floats)
+    x *= norm > 0 ? size / norm : 1;
+}
+
+/// Elements 0, 1, 4, 9, ...: shards of a gradient have unlike numbers of them.
+static void makeSomeInfinite(Tensor &gradient) {
+  for (size_t root = 0; root * root < gradient.floats.size(); ++root)
+    gradient.floats[root * root] = kInfinity;
+}
+
+/// With the gradients of the passes, with such as are clipped and of one size, and with such of
+/// which some elements aren't finite.
 LogicalResult Step::updates() {
   if (!isFirst)
     return update();
   const Wholes ofPasses = values;
   const RankStep before = ranks;
-  auto again = [&](StringRef how, function_ref<void(double &)> change) {
+  auto again = [&](StringRef how, function_ref<void(Tensor &)> change) {
     values = ofPasses;
     ranks = before;
     circumstances = how.str();
     for (auto &[key, gradient] : values)
       if (std::get<0>(key) == graph::RoleKind::Gradient) {
-        llvm::for_each(gradient.floats, change);
+        change(gradient);
         ranks.replaceGradient(key, gradient);
       }
     return update();
@@ -268,10 +300,10 @@ LogicalResult Step::updates() {
     return failure();
   if (!comparison.firstWrong.empty())
     return success();
-  if (const double factor = clipping.missing(); factor > 1)
-    if (failed(again(", where gradients are clipped", [&](double &x) { x *= factor; })))
-      return failure();
-  if (failed(again(", where gradients aren't finite", [](double &x) { x = kInfinity; })))
+  const double size = clipping.missing() * sizeOfEach(ofPasses);
+  if (failed(again(", where gradients are clipped and of one size",
+                   [&](Tensor &gradient) { scaleTo(size, gradient); })) ||
+      failed(again(", where gradients aren't finite", makeSomeInfinite)))
     return failure();
   values = ofPasses;
   return success();

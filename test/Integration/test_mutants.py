@@ -103,6 +103,14 @@ def test_faults_of_recipes_are_found(file, flags, devices, plan, kind, tmp_path)
     assert {kind, "dropped term", "stale parameter", "wrong decay class"} <= kinds, kinds
 
 
+@pytest.mark.parametrize("model,devices,plan", [
+    ("bart", 2, "dp=2,zero=2,micro_batch=1"),  # a term of the norm that is far below the others
+    ("gpt2", 8, "dp=4,tp=2,zero=2,micro_batch=1"),  # a part of a gradient that isn't counted, but another one
+])
+def test_faults_of_the_norm_and_the_count_are_found(model, devices, plan, tmp_path):
+    planted(tmp_path, model, "sgd_clip", devices, plan, calls=with_microbatches(devices, plan)[1], most="12")
+
+
 @pytest.mark.parametrize("devices,plan", [
     (4, "dp=2,cp=2,zero=2,micro_batch=1"),  # choices gathered along a wrong axis
     (8, "cp=4,tp=2,dp=1,sp=on,cp_by=ring,micro_batch=8"),  # and in a wrong order
