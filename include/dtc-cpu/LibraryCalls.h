@@ -8,7 +8,7 @@
 // Errors are dnnl::error: the library has no primitive for the operands.
 #pragma once
 
-#include "dtc-rt/TensorCalls.h"
+#include "dtc-rt/Program/TensorCalls.h"
 
 #include <oneapi/dnnl/dnnl.hpp>
 

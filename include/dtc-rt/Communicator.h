@@ -12,8 +12,8 @@
 // rank aborts, every waiting and every later call on any rank returns an error.
 #pragma once
 
-#include "dtc-rt/DType.h"
-#include "dtc-rt/Shape.h"
+#include "dtc-rt/Program/DType.h"
+#include "dtc-rt/Program/Shape.h"
 #include "dtc-rt/Status.h"
 
 #include <chrono>

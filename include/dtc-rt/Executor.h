@@ -9,7 +9,7 @@
 #pragma once
 
 #include "dtc-rt/Device.h"
-#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Program/ProgramView.h"
 
 #include <array>
 

@@ -1,7 +1,7 @@
 // The learning rate of each step: warm-up, then constant, linear or cosine.
 #pragma once
 
-#include "dtc-rt/Manifest.h"
+#include "dtc-rt/Program/Manifest.h"
 
 namespace dtc::rt {
 

@@ -1,7 +1,7 @@
 // What a run says of its steps: the log (JSON lines), progress, the summary.
 #pragma once
 
-#include "dtc-rt/LogFile.h"
+#include "dtc-rt/Files/LogFile.h"
 
 #include <chrono>
 #include <cstdint>

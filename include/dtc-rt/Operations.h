@@ -10,7 +10,7 @@
 #pragma once
 
 #include "dtc-rt/Communicator.h"
-#include "dtc-rt/TensorCalls.h"
+#include "dtc-rt/Program/TensorCalls.h"
 
 #include <optional>
 #include <string>

@@ -3,9 +3,9 @@
 // The ranks are threads of this process, or this process is one of them.
 #pragma once
 
-#include "dtc-rt/Launch.h"
+#include "dtc-rt/Files/Weights.h"
+#include "dtc-rt/Processes/Launch.h"
 #include "dtc-rt/Status.h"
-#include "dtc-rt/Weights.h"
 
 #include <cstdint>
 #include <optional>

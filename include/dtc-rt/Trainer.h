@@ -9,10 +9,10 @@
 // a time. After an error of a rank no more steps are made.
 #pragma once
 
-#include "dtc-rt/ArrayFile.h"
-#include "dtc-rt/DataSet.h"
-#include "dtc-rt/Manifest.h"
+#include "dtc-rt/Files/ArrayFile.h"
+#include "dtc-rt/Files/DataSet.h"
 #include "dtc-rt/Metrics.h"
+#include "dtc-rt/Program/Manifest.h"
 
 #include <memory>
 

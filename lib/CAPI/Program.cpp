@@ -2,8 +2,8 @@
 
 #include "Error.h"
 
-#include "dtc-rt/DropoutKeys.h"
-#include "dtc-rt/LossScaling.h"
+#include "dtc-rt/Program/DropoutKeys.h"
+#include "dtc-rt/Program/LossScaling.h"
 #include "dtc-rt/Trainer.h"
 
 #include <deque>

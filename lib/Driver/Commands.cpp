@@ -1,7 +1,7 @@
 #include "Commands.h"
 
-#include "PlanAnswers.h"
-#include "PlanFromSettings.h"
+#include "Planning/PlanAnswers.h"
+#include "Planning/PlanFromSettings.h"
 #include "WriteText.h"
 
 #include "dtc/Report/Comparison.h"

@@ -1,13 +1,13 @@
 #include "dtc/Driver/Driver.h"
 
-#include "CommandLine.h"
 #include "Commands.h"
-#include "Configured.h"
+#include "Flags/CommandLine.h"
+#include "Flags/Configured.h"
 
 #include "dtc-io/ExitCodes.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CommandLine.h"
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/Program/PackageFormat.h"
 #include "dtc/Driver/Outcome.h"
 #include "dtc/Plan/Plan/Spec.h"
 #include "dtc/Target/Targets.h"

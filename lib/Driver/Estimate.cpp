@@ -1,8 +1,8 @@
 // dtc estimate: how many devices a model needs to be trained, adapted or run.
 #include "Commands.h"
 
-#include "Conditions.h"
 #include "Phases.h"
+#include "Planning/Conditions.h"
 
 #include "dtc/Report/Estimate.h"
 #include "dtc/Report/Json.h"

@@ -1,7 +1,7 @@
 // The phases from a file to a training step: import, train.
-#include "OutputFiles.h"
+#include "Flags/OutputFiles.h"
+#include "Flags/TargetNames.h"
 #include "Phases.h"
-#include "TargetNames.h"
 #include "Weights.h"
 
 #include "dtc/Dialect/Dist/Dist.h"

@@ -1,7 +1,7 @@
 // What an artifact's ranks exchange while they compute.
 #pragma once
 
-#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Program/ProgramView.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -4,8 +4,8 @@
 #include "RunProfile.h"
 #include "dtc/Driver/Diagnostics.h"
 
-#include "dtc-rt/Package.h"
-#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Program/Package.h"
+#include "dtc-rt/Program/ProgramView.h"
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Report/Artifact.h"
 

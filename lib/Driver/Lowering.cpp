@@ -4,7 +4,7 @@
 #include "Verification.h"
 
 #include "dtc-io/OutputPath.h"
-#include "dtc-rt/PartialFiles.h"
+#include "dtc-rt/Program/PartialFiles.h"
 #include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Lower/Pieces.h"
 #include "dtc/Lower/Program.h"

@@ -1,9 +1,9 @@
 #include "Request.h"
 
-#include "Conditions.h"
-#include "Configured.h"
-#include "OutputFiles.h"
-#include "OwnCluster.h"
+#include "Calibration/OwnCluster.h"
+#include "Flags/Configured.h"
+#include "Flags/OutputFiles.h"
+#include "Planning/Conditions.h"
 
 #include "dtc-io/InputFile.h"
 #include "dtc/Plan/Plan/Plan.h"

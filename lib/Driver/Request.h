@@ -33,10 +33,6 @@ struct Request {
   bool isBatchOpen() const { return !spec.dp; }
 };
 
-inline bool isPlanFile(const std::string &plan) {
-  return plan.ends_with(".yaml") || plan.ends_with(".yml");
-}
-
 Outcome<Request> readRequest(const Options &options);
 
 /// How the batch is cut for the SPEC, whose data-parallel ranks these are, for a file that was

@@ -2,9 +2,9 @@
 
 #include "dtc-io/InputFile.h"
 #include "dtc-io/Json.h"
-#include "dtc-rt/ArrayFile.h"
-#include "dtc-rt/DType.h"
-#include "dtc-rt/LossScaling.h"
+#include "dtc-rt/Files/ArrayFile.h"
+#include "dtc-rt/Program/DType.h"
+#include "dtc-rt/Program/LossScaling.h"
 #include "dtc/Dialect/Graph/Adapters.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Plan/Plan/Problem.h"

@@ -2,7 +2,7 @@
 
 #include "dtc/Driver/Outcome.h"
 
-#include "dtc-rt/MappedFile.h"
+#include "dtc-rt/Program/MappedFile.h"
 
 #include <cstring>
 #include <filesystem>

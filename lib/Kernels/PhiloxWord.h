@@ -1,4 +1,4 @@
-// Philox in the arithmetic of kernels (dtc-rt/Philox.h has it for the host).
+// Philox in the arithmetic of kernels (dtc-rt/Files/Philox.h has it for the host).
 #pragma once
 
 #include "mlir/IR/Builders.h"

@@ -1,7 +1,7 @@
 #include "dtc/Package/Package.h"
 #include "Manifest.h"
 
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/Program/PackageFormat.h"
 
 namespace dtc::package {
 namespace {

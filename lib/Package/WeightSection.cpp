@@ -1,7 +1,7 @@
 #include "Manifest.h"
 
 #include "dtc-io/InputFile.h"
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/Program/PackageFormat.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "dtc/Package/ZipWriter.h"
 
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/Program/PackageFormat.h"
 
 #include <minizip/zip.h>
 #include <openssl/evp.h>

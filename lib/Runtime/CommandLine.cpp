@@ -5,7 +5,7 @@
 #include "dtc-io/PrintableLine.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-io/WholeNumber.h"
-#include "dtc-rt/LocalProcesses.h"
+#include "dtc-rt/Processes/LocalProcesses.h"
 #include "dtc-rt/Run.h"
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,7 @@
 #include "Evaluation.h"
 #include "Session.h"
 
-#include "dtc-rt/DropoutKeys.h"
+#include "dtc-rt/Program/DropoutKeys.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,8 +7,8 @@
 // the plan is. Of what training keeps they only read: that is checked when the run begins.
 #pragma once
 
-#include "dtc-rt/DataSet.h"
-#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Files/DataSet.h"
+#include "dtc-rt/Program/ProgramView.h"
 #include "dtc-rt/Run.h"
 
 namespace dtc::rt {

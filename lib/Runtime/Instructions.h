@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dtc-rt/Operations.h"
-#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Program/ProgramView.h"
 
 #include <optional>
 

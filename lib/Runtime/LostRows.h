@@ -9,7 +9,7 @@
 // The compiler names the roles alike (Graph/StepOps.h).
 #pragma once
 
-#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Program/ProgramView.h"
 
 #include <string>
 #include <vector>

@@ -1,9 +1,9 @@
 // From the options of a run to a session: everything is opened and checked before a rank starts.
 #include "Session.h"
 
-#include "dtc-rt/OutputConflicts.h"
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/Files/OutputConflicts.h"
 #include "dtc-rt/Platforms.h"
+#include "dtc-rt/Program/PackageFormat.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,8 +1,8 @@
 #include "dtc-rt/Profile.h"
 
 #include "dtc-io/OutputPath.h"
-#include "dtc-rt/PackageFormat.h"
-#include "dtc-rt/PartialFiles.h"
+#include "dtc-rt/Program/PackageFormat.h"
+#include "dtc-rt/Program/PartialFiles.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,9 +2,9 @@
 // learning rate.
 #include "Session.h"
 
-#include "dtc-rt/DropoutKeys.h"
+#include "dtc-rt/Files/Philox.h"
 #include "dtc-rt/LearningRate.h"
-#include "dtc-rt/Philox.h"
+#include "dtc-rt/Program/DropoutKeys.h"
 
 #include <cstring>
 

@@ -4,9 +4,9 @@
 #include "dtc-io/ExitCodes.h"
 #include "dtc-io/PrintableLine.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
-#include "dtc-rt/ProcessCommunicator.h"
-#include "dtc-rt/Sha256.h"
-#include "dtc-rt/ThreadCommunicator.h"
+#include "dtc-rt/Processes/ProcessCommunicator.h"
+#include "dtc-rt/Program/Sha256.h"
+#include "dtc-rt/Threads/ThreadCommunicator.h"
 
 #include <algorithm>
 #include <condition_variable>

@@ -3,14 +3,14 @@
 
 #include "dtc-rt/Checkpoint/RunCheckpoints.h"
 #include "dtc-rt/Checkpoint/Writer.h"
-#include "dtc-rt/DataSet.h"
 #include "dtc-rt/Executor.h"
+#include "dtc-rt/Files/DataSet.h"
+#include "dtc-rt/Files/SampleOrder.h"
+#include "dtc-rt/Files/Weights.h"
 #include "dtc-rt/Metrics.h"
-#include "dtc-rt/Package.h"
 #include "dtc-rt/Profile.h"
+#include "dtc-rt/Program/Package.h"
 #include "dtc-rt/Run.h"
-#include "dtc-rt/SampleOrder.h"
-#include "dtc-rt/Weights.h"
 
 #include "Evaluation.h"
 #include "LostRows.h"

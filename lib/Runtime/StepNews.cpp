@@ -1,7 +1,7 @@
 // What ranks tell each other of a step, and what they make of it.
 #include "Session.h"
 
-#include "dtc-rt/LossScaling.h"
+#include "dtc-rt/Program/LossScaling.h"
 
 #include <algorithm>
 #include <cmath>

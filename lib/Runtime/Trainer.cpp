@@ -3,8 +3,8 @@
 #include "RankRequests.h"
 #include "Session.h"
 
-#include "dtc-rt/OutputConflicts.h"
-#include "dtc-rt/ThreadCommunicator.h"
+#include "dtc-rt/Files/OutputConflicts.h"
+#include "dtc-rt/Threads/ThreadCommunicator.h"
 
 #include <system_error>
 #include <thread>

@@ -1,7 +1,7 @@
 // Flags of dtc, and what they say together, in process: from files, and as words of a command line.
 #include "FuzzInput.h"
 
-#include "CommandLine.h"
+#include "Flags/CommandLine.h"
 
 using namespace dtc;
 

@@ -4,11 +4,11 @@
 
 #include "dtc-rt/Checkpoint/Checkpoint.h"
 #include "dtc-rt/CommandLine.h"
-#include "dtc-rt/DataSet.h"
-#include "dtc-rt/Package.h"
-#include "dtc-rt/ProgramView.h"
-#include "dtc-rt/Sha256.h"
-#include "dtc-rt/Weights.h"
+#include "dtc-rt/Files/DataSet.h"
+#include "dtc-rt/Files/Weights.h"
+#include "dtc-rt/Program/Package.h"
+#include "dtc-rt/Program/ProgramView.h"
+#include "dtc-rt/Program/Sha256.h"
 
 #include <optional>
 

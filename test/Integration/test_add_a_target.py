@@ -37,11 +37,11 @@ def test_the_example_is_a_target(tmp_path):
     build.insert("lib/Target/Targets.cpp", targets.split("cudaTarget()")[1].removesuffix("}"), before="})\n    if")
     build.insert("lib/Target/Targets.cpp", '#include "dtc/Target/Listed/ListedTarget.h"', before="\nnamespace")
     build.insert("include/dtc/Driver/Options.h", ", Listed", before=" };\nenum class LearningRateSchedule")
-    build.insert("lib/Driver/TargetNames.h", word, before="};\n\n}")
+    build.insert("lib/Driver/Flags/TargetNames.h", word, before="};\n\n}")
     build.insert("lib/Runtime/Platforms.cpp", platform, before="};\n\nconst Entry")
     build.insert("lib/Runtime/Platforms.cpp", '#include "dtc-rt/Listed/ListedPlatform.h"', before="\n#include <algorithm>")
 
-    compiler = [build.compile(path) for path in ("lib/Target/Targets.cpp", "lib/Driver/CommandLine.cpp",
+    compiler = [build.compile(path) for path in ("lib/Target/Targets.cpp", "lib/Driver/Flags/CommandLine.cpp",
                                                  "lib/Driver/Frontend.cpp")]
     compiler.append(build.compile(files[1][0], like="lib/Target/CPU/CpuTarget.cpp"))
     runtime = [build.compile("lib/Runtime/Platforms.cpp"),

@@ -106,10 +106,45 @@ def test_runtime_includes_only_itself():
     assert not wrong, "\n".join(wrong)
 
 
+# Which folders of the runtime one of them sees. What lies beside them sees them all, and they see
+# its interfaces.
+ROOMS = {
+    "Program": set(),
+    "Files": {"Program"},
+    "Threads": {"Program"},
+    "Processes": {"Program"},
+    "CPU": {"Program"},
+    "CUDA": {"Program"},
+    "Checkpoint": {"Program", "Files", "CPU"},
+}
+INTERFACES = {"Status", "Device", "Communicator", "Reduce", "Profile", "Program_generated", "Run"}
+# Likewise of the driver: what one of its folders sees of the headers beside them.
+DRIVER = {"Flags": set(), "Planning": {"Phases", "Request"}, "Calibration": {"Commands", "WriteText"}}
+
+
+def test_folders_of_the_runtime_see_each_other_in_one_order():
+    wrong = []
+    for path, includes in sources():
+        room = path.parent.name
+        for include in includes if room in ROOMS and {"dtc-rt", "Runtime"} & set(path.parts) else ():
+            used = re.fullmatch(r"dtc-rt/(?:(\w+)/)?(\w+)\.h", include)
+            if used and used[1] != room and not (used[1] in ROOMS[room] if used[1] else used[2] in INTERFACES):
+                wrong.append(f"{path.relative_to(ROOT)}: {include}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_folders_of_the_driver_dont_see_each_other():
+    inside = [(path, include) for path, includes in sources() if path.parent.parent == ROOT / "lib/Driver"
+              for include in includes if include.startswith("../")]
+    wrong = [(path, include) for path, include in inside
+             if include[3:].removesuffix(".h") not in DRIVER[path.parent.name]]
+    assert inside and not wrong, wrong
+
+
 def test_compiler_shares_only_the_package_format_with_the_runtime():
     """But for Driver, which reads artifacts and weight files (inspect, --weights) and measures the
     runtime's own calls (calibrate), and for the C API, which is over both."""
-    shared = {"dtc-rt/PackageFormat.h", "dtc-rt/Program_generated.h"}
+    shared = {"dtc-rt/Program/PackageFormat.h", "dtc-rt/Program_generated.h"}
     wrong = [
         f"{path.relative_to(ROOT)}: {include}"
         for path, includes in sources()
@@ -143,9 +178,9 @@ def test_the_python_package_sees_the_c_api_alone():
 def test_files_are_opened_in_one_place():
     """include/dtc-io says how; what is written, the kernel's own files and temporary ones aside."""
     openers = re.compile(r"ifstream|\bfopen\(|MemoryBuffer::getFile|YAML::LoadFile|unzOpen(64)?\(|O_RDONLY")
-    may = {"lib/IO/InputFile.cpp", "lib/Runtime/MappedFile.cpp", "lib/Package/ZipWriter.cpp", "lib/Target/CPU/Link.cpp",
+    may = {"lib/IO/InputFile.cpp", "lib/Runtime/Program/MappedFile.cpp", "lib/Package/ZipWriter.cpp", "lib/Target/CPU/Link.cpp",
            "lib/Target/CUDA/Ptxas.cpp", "lib/Runtime/CPU/Processor.cpp",
-           "lib/Runtime/Checkpoint/Folder.cpp", "lib/Runtime/PartialFiles.cpp"}
+           "lib/Runtime/Checkpoint/Folder.cpp", "lib/Runtime/Program/PartialFiles.cpp"}
     wrong = [
         f"{path.relative_to(ROOT)}: {match.group()}"
         for path, _ in sources()
@@ -158,7 +193,7 @@ def test_files_are_opened_in_one_place():
 def test_exit_codes_are_made_where_programs_end():
     """All else gives an error's category (dtc-io/Error.h). The last of these reads the code of another program."""
     may = {"lib/Driver/Driver.cpp", "lib/Runtime/CommandLine.cpp", "lib/Runtime/Run.cpp", "lib/Runtime/Processes/LocalProcesses.cpp",
-           "lib/IO/ExitCodes.cpp", "lib/IO/SuddenEnd.cpp", "include/dtc-io/ExitCodes.h", "lib/Driver/HuggingFace.cpp"}
+           "lib/IO/ExitCodes.cpp", "lib/IO/SuddenEnd.cpp", "include/dtc-io/ExitCodes.h", "lib/Driver/Flags/HuggingFace.cpp"}
     assert {path.relative_to(ROOT).as_posix() for path, _ in sources()
             if re.search(r"\bexitCodeOf|\bcategoryOf\(\w*(code|Code)\b", path.read_text())} == may
 
@@ -167,7 +202,7 @@ def test_a_device_is_known_to_its_target_alone():
     """dtc-cpu says how library calls are made: for the CPU's target, its device in the runtime, and
     what measures it; dtc-cuda, CUDA's libraries, for the runtime's device. Other phases see targets
     through Target.h, the driver through their list."""
-    users = ("lib/Target/CPU", "lib/Runtime", "include/dtc-cpu", "lib/Driver/Calibrate.cpp")
+    users = ("lib/Target/CPU", "lib/Runtime", "include/dtc-cpu", "lib/Driver/Calibration/Calibrate.cpp")
     wrong = []
     for path, includes in sources():
         relative = path.relative_to(ROOT).as_posix()
@@ -175,7 +210,7 @@ def test_a_device_is_known_to_its_target_alone():
             if include.startswith("dtc-cpu/") and not relative.startswith(users):
                 wrong.append(f"{relative}: {include}")
             if relative.startswith("include/dtc-cpu") and include.startswith(("dtc/", "dtc-rt/")) \
-                    and include != "dtc-rt/TensorCalls.h":
+                    and include != "dtc-rt/Program/TensorCalls.h":
                 wrong.append(f"{relative}: {include}")
             if include.startswith("dtc-cuda/") and not relative.startswith(
                     ("lib/Runtime/CUDA", "include/dtc-cuda")):
@@ -238,7 +273,8 @@ def test_the_fuzzed_library_has_all_flags():
     """The fuzzer of flags links it alone; programs that the tests build link the whole driver beside it."""
     folder = ROOT / "lib/Driver"
     listed = (folder / "CMakeLists.txt").read_text().split("dtc_add_library(dtcFlags")[1].split(")")[0].split()
-    assert [path.name for path in sorted(folder.glob("*Flags.cpp")) if path.name not in listed] == []
+    flags = sorted(folder.glob("Flags/*.cpp"))
+    assert flags and [path.name for path in flags if f"Flags/{path.name}" not in listed] == []
 
 
 def test_updates_are_priced_as_the_target_makes_them():

@@ -1,7 +1,7 @@
 // The artifact's shared object of kernels, loaded from memory.
 #pragma once
 
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/Program/PackageFormat.h"
 #include "dtc-rt/Status.h"
 
 #include <memory>

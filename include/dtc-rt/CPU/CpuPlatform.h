@@ -15,7 +15,7 @@
 #pragma once
 
 #include "dtc-rt/Device.h"
-#include "dtc-rt/Manifest.h"
+#include "dtc-rt/Program/Manifest.h"
 
 #include <optional>
 

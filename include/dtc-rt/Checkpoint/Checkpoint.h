@@ -24,8 +24,8 @@
 //                                        "begin", "end"}]}]}}        elements of the box
 #pragma once
 
-#include "dtc-rt/DType.h"
-#include "dtc-rt/RankMesh.h"
+#include "dtc-rt/Program/DType.h"
+#include "dtc-rt/Program/RankMesh.h"
 #include "dtc-rt/Status.h"
 
 #include <string>

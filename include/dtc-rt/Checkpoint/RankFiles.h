@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dtc-rt/Checkpoint/Checkpoint.h"
-#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Program/ProgramView.h"
 
 #include <span>
 

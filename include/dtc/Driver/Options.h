@@ -67,4 +67,9 @@ struct Options {
   bool json = false;
 };
 
+/// Whether --plan or --compare names a file rather than a SPEC.
+inline bool isPlanFile(const std::string &plan) {
+  return plan.ends_with(".yaml") || plan.ends_with(".yml");
+}
+
 } // namespace dtc::driver

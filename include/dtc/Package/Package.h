@@ -1,4 +1,4 @@
-// Everything that was compiled, into one artifact (dtc-rt/PackageFormat.h).
+// Everything that was compiled, into one artifact (dtc-rt/Program/PackageFormat.h).
 #pragma once
 
 #include "dtc-rt/Program_generated.h"

@@ -4,8 +4,8 @@
 #include "dtc-io/Json.h"
 #include "dtc-io/JsonValue.h"
 #include "dtc-io/PrintableLine.h"
-#include "dtc-rt/MappedFile.h"
-#include "dtc-rt/PartialFiles.h"
+#include "dtc-rt/Program/MappedFile.h"
+#include "dtc-rt/Program/PartialFiles.h"
 
 #include <cctype>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "CudnnPlan.h"
 
-#include "dtc-rt/DType.h"
+#include "dtc-rt/Program/DType.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 
 #include "CudnnDescriptor.h"
 
-#include "dtc-rt/TensorCalls.h"
+#include "dtc-rt/Program/TensorCalls.h"
 
 #include <optional>
 

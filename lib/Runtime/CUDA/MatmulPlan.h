@@ -11,8 +11,8 @@
 // Batch dimensions that can't be joined with m or with each other are left to several calls.
 #pragma once
 
+#include "dtc-rt/Program/TensorCalls.h"
 #include "dtc-rt/Status.h"
-#include "dtc-rt/TensorCalls.h"
 
 #include <array>
 

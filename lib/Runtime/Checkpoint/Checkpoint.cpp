@@ -2,7 +2,7 @@
 
 #include "dtc-io/Json.h"
 #include "dtc-io/JsonValue.h"
-#include "dtc-rt/Sha256.h"
+#include "dtc-rt/Program/Sha256.h"
 
 #include <algorithm>
 #include <set>

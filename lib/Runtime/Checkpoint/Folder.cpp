@@ -1,7 +1,7 @@
 #include "dtc-rt/Checkpoint/Folder.h"
 
-#include "dtc-rt/MappedFile.h"
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/Program/MappedFile.h"
+#include "dtc-rt/Program/PackageFormat.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 #include "dtc-rt/Checkpoint/RankFiles.h"
 
-#include "dtc-rt/ArrayFile.h"
+#include "dtc-rt/Files/ArrayFile.h"
 
 #include <map>
 #include <utility>

@@ -1,8 +1,8 @@
 #include "dtc-rt/Checkpoint/Reader.h"
 
 #include "dtc-io/InputFile.h"
-#include "dtc-rt/PartRuns.h"
-#include "dtc-rt/Sha256.h"
+#include "dtc-rt/Program/PartRuns.h"
+#include "dtc-rt/Program/Sha256.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,7 +1,7 @@
 #include "dtc-rt/Checkpoint/Writer.h"
 
-#include "dtc-rt/PackageFormat.h"
-#include "dtc-rt/Sha256.h"
+#include "dtc-rt/Program/PackageFormat.h"
+#include "dtc-rt/Program/Sha256.h"
 
 #include <algorithm>
 #include <cerrno>

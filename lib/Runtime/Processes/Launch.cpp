@@ -1,4 +1,4 @@
-#include "dtc-rt/Launch.h"
+#include "dtc-rt/Processes/Launch.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,10 +1,10 @@
-#include "dtc-rt/LocalProcesses.h"
+#include "dtc-rt/Processes/LocalProcesses.h"
 #include "dtc-io/ExitCodes.h"
 
 #include "Asio.h"
 
-#include "dtc-rt/Launch.h"
-#include "dtc-rt/Package.h"
+#include "dtc-rt/Processes/Launch.h"
+#include "dtc-rt/Program/Package.h"
 
 #include <openssl/rand.h>
 

@@ -5,7 +5,7 @@
 // that thread; what others read is behind the mutex.
 #pragma once
 
-#include "dtc-rt/ProcessCommunicator.h"
+#include "dtc-rt/Processes/ProcessCommunicator.h"
 
 #include "Handshake.h"
 

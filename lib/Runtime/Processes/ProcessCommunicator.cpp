@@ -3,7 +3,7 @@
 // Each rank of a group talks to each other one directly. An all-reduce of many bytes divides them.
 // Rank i gets part i of every source, adds in the order of the ranks, and sends the sums to all. It
 // goes piece by piece, so that little memory is needed beside the arena.
-#include "dtc-rt/ProcessCommunicator.h"
+#include "dtc-rt/Processes/ProcessCommunicator.h"
 
 #include "Exchange.h"
 #include "Staging.h"

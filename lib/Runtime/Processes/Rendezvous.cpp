@@ -1,7 +1,7 @@
 // How the ranks of a job meet.
 #include "Peers.h"
 
-#include "dtc-rt/Sha256.h"
+#include "dtc-rt/Program/Sha256.h"
 
 #include <algorithm>
 #include <sstream>

@@ -1,7 +1,7 @@
 #include "dtc/Package/Package.h"
 #include "ZipReader.h"
 
-#include "dtc-rt/PackageFormat.h"
+#include "dtc-rt/Program/PackageFormat.h"
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Kernels/Passes.h"
 #include "dtc/Lower/Passes.h"

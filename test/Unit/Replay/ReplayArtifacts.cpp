@@ -3,7 +3,7 @@
 // program is refused or a fault isn't found.
 #include "Mutants.h"
 
-#include "dtc-rt/Package.h"
+#include "dtc-rt/Program/Package.h"
 
 #include <nlohmann/json.hpp>
 

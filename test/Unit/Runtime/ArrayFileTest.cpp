@@ -1,7 +1,7 @@
 // Safetensors and .npz, also damaged and hostile ones.
 #include "TestArtifact.h"
 
-#include "dtc-rt/ArrayFile.h"
+#include "dtc-rt/Files/ArrayFile.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "dtc-rt/ProcessCommunicator.h"
-#include "dtc-rt/RankMesh.h"
-#include "dtc-rt/ThreadCommunicator.h"
+#include "dtc-rt/Processes/ProcessCommunicator.h"
+#include "dtc-rt/Program/RankMesh.h"
+#include "dtc-rt/Threads/ThreadCommunicator.h"
 
 #include <gtest/gtest.h>
 

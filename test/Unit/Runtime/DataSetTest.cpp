@@ -1,6 +1,6 @@
 #include "TestArtifact.h"
 
-#include "dtc-rt/DataSet.h"
+#include "dtc-rt/Files/DataSet.h"
 
 #include <gtest/gtest.h>
 

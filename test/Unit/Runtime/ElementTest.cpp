@@ -1,6 +1,6 @@
 // Element types, boxes, shards.
-#include "dtc-rt/DType.h"
-#include "dtc-rt/RankMesh.h"
+#include "dtc-rt/Program/DType.h"
+#include "dtc-rt/Program/RankMesh.h"
 
 #include <gtest/gtest.h>
 

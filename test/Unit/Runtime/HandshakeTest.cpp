@@ -1,7 +1,7 @@
 // How a rank meets others that give up a connection: it calls again. The others are this test.
 #include "Processes/Handshake.h"
 
-#include "dtc-rt/ProcessCommunicator.h"
+#include "dtc-rt/Processes/ProcessCommunicator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What launchers say in variables of the environment.
-#include "dtc-rt/Launch.h"
+#include "dtc-rt/Processes/Launch.h"
 
 #include <gtest/gtest.h>
 

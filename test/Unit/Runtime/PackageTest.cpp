@@ -2,9 +2,9 @@
 #include "TestArtifact.h"
 
 #include "dtc-rt/CPU/CpuPlatform.h"
-#include "dtc-rt/Package.h"
 #include "dtc-rt/Platforms.h"
-#include "dtc-rt/Sha256.h"
+#include "dtc-rt/Program/Package.h"
+#include "dtc-rt/Program/Sha256.h"
 
 #include <gtest/gtest.h>
 

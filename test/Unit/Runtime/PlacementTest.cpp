@@ -1,5 +1,5 @@
 // Placements against plain loops over all elements.
-#include "dtc-rt/PartRuns.h"
+#include "dtc-rt/Program/PartRuns.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "TestArtifact.h"
 
-#include "dtc-rt/ProgramView.h"
+#include "dtc-rt/Program/ProgramView.h"
 
 #include <gtest/gtest.h>
 

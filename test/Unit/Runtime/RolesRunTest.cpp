@@ -3,7 +3,7 @@
 #include "ProgramBuilder.h"
 #include "SmallTraining.h"
 
-#include "dtc-rt/ArrayFile.h"
+#include "dtc-rt/Files/ArrayFile.h"
 #include "dtc-rt/Run.h"
 
 #include <gtest/gtest.h>

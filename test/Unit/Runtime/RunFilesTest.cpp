@@ -1,10 +1,10 @@
 #include "TestArtifact.h"
 
-#include "dtc-rt/LogFile.h"
-#include "dtc-rt/MappedFile.h"
-#include "dtc-rt/OutputConflicts.h"
-#include "dtc-rt/PackageFormat.h"
-#include "dtc-rt/PartialFiles.h"
+#include "dtc-rt/Files/LogFile.h"
+#include "dtc-rt/Files/OutputConflicts.h"
+#include "dtc-rt/Program/MappedFile.h"
+#include "dtc-rt/Program/PackageFormat.h"
+#include "dtc-rt/Program/PartialFiles.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include "dtc-rt/CPU/CpuPlatform.h"
 #include "dtc-rt/Executor.h"
-#include "dtc-rt/ThreadCommunicator.h"
+#include "dtc-rt/Threads/ThreadCommunicator.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include "TestArtifact.h"
 #include "TestGpu.h"
 
-#include "dtc-rt/ArrayFile.h"
+#include "dtc-rt/Files/ArrayFile.h"
 #include "dtc-rt/Run.h"
 
 #include <gtest/gtest.h>

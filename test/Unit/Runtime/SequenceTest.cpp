@@ -1,7 +1,7 @@
 // Learning rates, sample orders and random numbers: functions of a position.
+#include "dtc-rt/Files/Philox.h"
+#include "dtc-rt/Files/SampleOrder.h"
 #include "dtc-rt/LearningRate.h"
-#include "dtc-rt/Philox.h"
-#include "dtc-rt/SampleOrder.h"
 
 #include <gtest/gtest.h>
 

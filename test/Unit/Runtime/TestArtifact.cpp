@@ -1,8 +1,8 @@
 #include "TestArtifact.h"
 
-#include "dtc-rt/PackageFormat.h"
-#include "dtc-rt/RankMesh.h"
-#include "dtc-rt/Sha256.h"
+#include "dtc-rt/Program/PackageFormat.h"
+#include "dtc-rt/Program/RankMesh.h"
+#include "dtc-rt/Program/Sha256.h"
 
 #include <cstdlib>
 #include <fstream>

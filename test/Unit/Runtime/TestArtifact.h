@@ -1,7 +1,7 @@
 // Artifacts and programs made by hand, as the compiler would make them.
 #pragma once
 
-#include "dtc-rt/Manifest.h"
+#include "dtc-rt/Program/Manifest.h"
 #include "dtc-rt/Program_generated.h"
 
 #include <nlohmann/json.hpp>

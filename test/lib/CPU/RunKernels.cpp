@@ -4,8 +4,8 @@
 // give the same bits. With `time`, prints how long kernels take.
 #include "../Kernels/KernelTest.h"
 
+#include "dtc-rt/Program/PackageFormat.h"
 #include "dtc/Target/CPU/CodeObject.h"
-#include "dtc-rt/PackageFormat.h"
 
 #include "llvm/Support/FileSystem.h"
 

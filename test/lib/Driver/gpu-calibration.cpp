@@ -1,6 +1,6 @@
 // What `dtc calibrate --target cuda` writes, by a program that needs no LLVM: scripts/gpu_tests.py
 // carries it to machines with GPUs.
-#include "Driver/GpuCalibration.h"
+#include "Driver/Calibration/GpuCalibration.h"
 
 #include "dtc-io/ExitCodes.h"
 

@@ -10,7 +10,7 @@ def Graph_PhiloxOp : Graph_TensorOp<"philox",
   let description = [{
     Unsigned words of 32 bits in i64: the first word of Philox 4x32-10 (Salmon et al., Parallel
     random numbers: as easy as 1, 2, 3, SC 2011) with the key `keys` and the counter of `index`
-    (two words), `number` and the stream, which is 3. dtc-rt/Philox.h has the same function.
+    (two words), `number` and the stream, which is 3. dtc-rt/Files/Philox.h has the same function.
   }];
   let arguments = (ins AnyStaticShapeTensor:$keys, AnyStaticShapeTensor:$index, I64Attr:$number);
   let results = (outs AnyStaticShapeTensor:$result);
@@ -45,7 +45,7 @@ def Graph_DropoutOp : Graph_TensorOp<"dropout",
   }];
   let builders = [OpBuilder<(ins "::mlir::Value":$input, "double":$ratio)>];
   let extraClassDeclaration = [{
-    /// The argument of a phase function that has the samples' keys (dtc-rt/DropoutKeys.h).
+    /// The argument of a phase function that has the samples' keys (dtc-rt/Program/DropoutKeys.h).
     static constexpr llvm::StringLiteral kKeys = "dropout_keys";
   }];
   let hasVerifier = 1;

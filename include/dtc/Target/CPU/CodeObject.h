@@ -19,7 +19,8 @@ struct CompileOptions {
 
 /// A position-independent shared object without dependencies but libm, whose
 /// only visible symbols are the kernels (rt::KernelFunction, see
-/// dtc-rt/PackageFormat.h). Kernels of the same loops, as those of more or fewer rows, share code.
+/// dtc-rt/Program/PackageFormat.h). Kernels of the same loops, as those of more or fewer rows,
+/// share code.
 class KernelCompilation : public target::KernelCompilation {
 public:
   KernelCompilation(mlir::MLIRContext &context, const CompileOptions &options);

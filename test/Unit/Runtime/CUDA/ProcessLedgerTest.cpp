@@ -1,7 +1,7 @@
 // What ranks that share no memory learn of each other's calls: each has a book of its own.
 #include "ProcessLedger.h"
 
-#include "dtc-rt/ThreadCommunicator.h"
+#include "dtc-rt/Threads/ThreadCommunicator.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 // values may be parts of one tensor, and their gradients of another.
 #include "Conformance.h"
 
-#include "dtc-rt/DType.h"
+#include "dtc-rt/Program/DType.h"
 
 #include <cmath>
 #include <optional>

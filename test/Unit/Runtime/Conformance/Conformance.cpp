@@ -1,6 +1,6 @@
 #include "Conformance.h"
 
-#include "dtc-rt/ThreadCommunicator.h"
+#include "dtc-rt/Threads/ThreadCommunicator.h"
 
 #include <barrier>
 #include <cstring>

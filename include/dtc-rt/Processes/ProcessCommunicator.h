@@ -1,0 +1,42 @@
+// A rank whose peers are other processes, on this machine or on others.
+//
+// Rank 0 listens where the launcher says. The others connect to it, prove that they know the job's
+// token, and keep the connection for control. It carries the reason of an abort, and its end means
+// that a process is gone. Data goes directly between ranks, over a connection for each queue that
+// both have:
+//
+//   rank 1 --control-- rank 0 --control-- rank 2
+//      \------ queue "compute", channel 3 ------/
+//
+// Reductions add in the order of the ranks, element by element, exactly as those of threads do.
+// So processes and threads give the same bits.
+#pragma once
+
+#include "dtc-rt/Communicator.h"
+#include "dtc-rt/Processes/Launch.h"
+
+namespace dtc::rt {
+
+class ProcessWorld : public World {
+public:
+  /// Returns when all ranks are there, or one has been missing for the time limit.
+  static Result<std::unique_ptr<ProcessWorld>> connect(const Launch &launch,
+                                                       std::chrono::milliseconds timeLimit);
+  ~ProcessWorld() override;
+
+  std::vector<int> ranks() const override;
+  std::unique_ptr<Communicator> communicator(int rank) override;
+  void abort(const Status &reason) override;
+  Status abortReason() const override;
+  /// The end of this rank's part, with how it went. A failure is told to all; else it returns
+  /// when all ranks have come here, rank 0 last. Returns how the run ended for this rank.
+  Status close(const Status &status);
+
+  class Impl;
+
+private:
+  explicit ProcessWorld(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl;
+};
+
+} // namespace dtc::rt

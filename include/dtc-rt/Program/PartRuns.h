@@ -1,0 +1,56 @@
+// The stretches of a part that are contiguous in its tensor, by number.
+//
+// forEachRun visits them all. This finds any of them at once. So the runs of two parts of a tensor
+// can be walked side by side without a list of either. Columns 2-3 of a 3x4 tensor:
+//
+//   run 0   elements 2-3 of the tensor,    0-1 of the part
+//   run 1   elements 6-7                   2-3
+//   run 2   elements 10-11                 4-5
+#pragma once
+
+#include "dtc-rt/Program/RankMesh.h"
+
+#include <algorithm>
+
+namespace dtc::rt {
+
+class PartRuns {
+public:
+  struct Run {
+    int64_t at = 0;    ///< in the tensor, row-major
+    int64_t local = 0; ///< from the part's first element
+    int64_t count = 0;
+    int64_t end() const { return at + count; }
+  };
+
+  PartRuns(const Dims &tensor, const Part &part);
+  int64_t size() const { return numRuns; }
+  /// Ascending in `at` and in `local`.
+  Run operator[](int64_t index) const;
+  /// The first run that ends behind an element of the tensor, or size().
+  int64_t findEndingAfter(int64_t element) const;
+
+private:
+  Dims shape; ///< of runs, each along the last dimension
+  Box whole;
+  int64_t begin, end; ///< of the part, in its box
+  int64_t first, numRuns;
+};
+
+/// Calls copy(element of a's part, element of b's part, count) for every stretch of the tensor that
+/// is in both parts; ascending. The views of a and b may differ, if they have as many elements.
+template <typename Copy> void forEachCommonRun(const PartRuns &a, const PartRuns &b, Copy &&copy) {
+  if (a.size() == 0 || b.size() == 0)
+    return;
+  int64_t i = a.findEndingAfter(b[0].at), j = b.findEndingAfter(a[0].at);
+  while (i < a.size() && j < b.size()) {
+    PartRuns::Run inA = a[i], inB = b[j];
+    int64_t from = std::max(inA.at, inB.at), to = std::min(inA.end(), inB.end());
+    if (from < to)
+      copy(inA.local + from - inA.at, inB.local + from - inB.at, to - from);
+    i += inA.end() == to;
+    j += inB.end() == to;
+  }
+}
+
+} // namespace dtc::rt

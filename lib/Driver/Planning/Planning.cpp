@@ -1,0 +1,337 @@
+// The phase plan: searches, cuts the batch into microbatches, and writes the plan into the IR.
+#include "Candidate.h"
+#include "WholeAttention.h"
+
+#include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Plan/Plan/SharedRows.h"
+#include "dtc/Plan/Plan/Verify.h"
+#include "dtc/Plan/Search/Remedy.h"
+#include "dtc/PlanBridge/PlanBridge.h"
+#include "dtc/Report/Failure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+using namespace mlir;
+
+namespace dtc::driver {
+
+using plan::Alternative;
+
+//===----------------------------------------------------------------------===//
+// The cut of the plan
+//===----------------------------------------------------------------------===//
+
+static double secondsPerSample(const plan::Degrees &degrees, const plan::Prediction &predicted) {
+  return predicted.fits() ? predicted.stepSeconds / double(degrees.samples())
+                          : std::numeric_limits<double>::infinity();
+}
+
+static bool isFaster(const Alternative &a, const Alternative &b) {
+  return secondsPerSample(a.degrees, a.predicted) < secondsPerSample(b.degrees, b.predicted);
+}
+
+/// Whether the plan is wanted for its calls as they will be, not as they were searched.
+static bool needsCalls(const Request &request, const Candidate &whole) {
+  const Options &options = request.options;
+  BatchChoice wanted{whole.search.problem.globalBatch(), whole.search.problem.numMicrobatches};
+  if (wanted == whole.step.batch)
+    return false;
+  // As files, which are of the calls as they will be, are compared with.
+  bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
+  return !options.onlyPlan || isCompared ||
+         plan::whyRowsStayWhole(whole.problem, whole.search.plan.degrees).empty();
+}
+
+/// With its calls as they will be, the chosen plan may be slower than was thought, or not fit. Then
+/// the next one is looked at in the same way, until none is thought to be faster. `failure`: why
+/// the last one that doesn't fit has no plan.
+static Outcome<Candidate> replan(const Planner &planner, const plan::SearchResult &first,
+                                 std::optional<plan::SearchFailure> &failure) {
+  std::vector<Alternative> others = first.alternatives;
+  auto best = planCalls(planner, first.plan.degrees,
+                        {first.problem.globalBatch(), first.problem.numMicrobatches}, failure);
+  while ((best || failure) && !others.empty()) {
+    auto next = std::min_element(others.begin(), others.end(), isFaster);
+    Alternative now = *next;
+    if (!best) {
+      others.erase(next);
+    } else if (Alternative known{best->search.plan.degrees, best->search.predicted};
+               isFaster(now, known)) {
+      *next = std::move(known);
+    } else {
+      break;
+    }
+    const BatchChoice cut{now.degrees.samples(), now.degrees.numMicrobatches};
+    best = planCalls(planner, now.degrees, cut, failure);
+  }
+  if (!best)
+    return best;
+  std::stable_sort(others.begin(), others.end(), isFaster);
+  best->search.alternatives = std::move(others);
+  best->search.pinned = first.pinned;
+  best->search.advice = first.advice;
+  return best;
+}
+
+/// Explains the plan that replaced the one searched first, as that was: in the calls of the
+/// first search.
+static Outcome<plan::Explanation> explainReplaced(const Planner &planner, const Candidate &whole,
+                                                  const plan::SearchResult &best) {
+  const Request &request = planner.request;
+  auto inWhole = searchPinned(planner, whole, best.plan.degrees);
+  if (!inWhole)
+    return fail(inWhole.error());
+  inWhole->alternatives = best.alternatives;
+  return plan::explain(whole.problem, request.cluster, searchOptions(planner, whole, request.given),
+                       *inWhole);
+}
+
+static Planned planned(Candidate candidate, std::optional<plan::Explanation> explanation) {
+  return {std::move(candidate.step), std::move(candidate.problem), std::move(candidate.workspace),
+          std::move(candidate.search), std::move(explanation)};
+}
+
+/// A file is about calls as they will be, and the plan is still the one that was searched. So what
+/// is written doesn't change the answer.
+static Failure addPlanToSave(const Planner &planner, Planned &planned) {
+  const plan::Degrees &degrees = planned.search.plan.degrees;
+  BatchChoice cut{degrees.samples(), degrees.numMicrobatches};
+  const Options &options = planner.request.options;
+  bool isKept = options.keepsPlan || !options.savePlan.empty();
+  if (!isKept || cut == planned.batch)
+    return std::nullopt;
+  auto inCalls = cutCalls(planner, degrees, cut);
+  if (!inCalls)
+    return inCalls.category();
+  auto found = searchPinned(planner, *inCalls, degrees);
+  if (!found)
+    return fail(found.error());
+  planned.toSave = {std::move(found->plan), std::move(found->problem)};
+  return std::nullopt;
+}
+
+/// With nothing that saves a rank's memory at the cost of messages, unless that is pinned.
+static plan::Spec withoutSavings(plan::Spec spec) {
+  auto add = [](auto &pin, auto value) {
+    if (!pin)
+      pin = value;
+  };
+  if (!spec.schedule && !spec.chunks)
+    add(spec.pp, 1);
+  if (!spec.contextExchange)
+    add(spec.cp, 1);
+  if (!spec.zeroGroup)
+    add(spec.zero, 0);
+  add(spec.recompute, plan::Recompute::None);
+  return spec;
+}
+
+/// Ranks of one processor share its memory: what saves a rank's is for models that don't fit
+/// without.
+static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate &whole,
+                                        const plan::SearchOptions &asked,
+                                        const plan::Cluster &cluster) {
+  if (asked.executable && planner.request.options.target == Target::CPU) {
+    plan::SearchOptions plain = asked;
+    plain.spec = withoutSavings(asked.spec);
+    plain.findClosest = plain.adviseOtherwise = false;
+    auto found = plan::search(whole.problem, cluster, plain);
+    if (found && found->predicted.fits()) {
+      found->pinned = found->pinned && asked.spec.zero && asked.spec.recompute;
+      return found;
+    }
+  }
+  return plan::search(whole.problem, cluster, asked);
+}
+
+static bool hasSlots(const Trained &step) {
+  mlir::ModuleOp module = *step.model.module;
+  return module.walk([](graph::ToSlotsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+/// Whether a plan fits that has other slots for experts, and is else as asked for.
+static bool fitsWith(const Planner &planner, const BatchChoice &batch,
+                     plan::ExpertCapacity capacity) {
+  auto model = planner.file.import(batch.perCall());
+  if (failed(model))
+    return false;
+  pipelines::SlotsPipeline slots = slotsFor(planner.request.options, planner.request.spec);
+  slots.capacity = capacity.factor;
+  auto step = buildTraining(planner.request.options, Imported{std::move(*model), batch}, slots);
+  if (!step)
+    return false;
+  auto candidate = prepare(planner, std::move(*step));
+  if (!candidate)
+    return false;
+  plan::SearchOptions asked = firstOptions(planner, *candidate);
+  asked.spec.capacity = capacity;
+  asked.findClosest = asked.adviseOtherwise = false;
+  auto found = searchFreely(planner, *candidate, asked, planner.request.cluster);
+  return found && found->predicted.fits();
+}
+
+/// Slots for the worst case are the default, as they make every plan exact. Where these don't fit,
+/// says how many would.
+static plan::Error withCapacity(const Planner &planner, const Candidate &whole,
+                                const plan::SearchFailure &failure) {
+  plan::Error error{report::failureText(failure), failure.category};
+  const plan::Spec &spec = planner.request.spec;
+  bool isWorstCase = !spec.capacity || spec.capacity->isWorstCase();
+  if (!failure.closestPlan || !isWorstCase || !hasSlots(whole.step))
+    return error;
+  error.message += "; experts have slots for the worst case";
+  for (double factor : {4.0, 3.0, 2.0, 1.5, 1.25, 1.0})
+    if (plan::ExpertCapacity capacity{factor}; fitsWith(planner, whole.step.batch, capacity)) {
+      error.message += ", with capacity=" + name(capacity) + " a plan fits";
+      break;
+    }
+  return error;
+}
+
+/// The same step for the global batch of the plan that is fastest a sample, where each rank brings
+/// the samples of the file. Who types that batch gets the same plan.
+static Outcome<Candidate> closeBatch(const Planner &open, Request &closed, const Candidate &whole) {
+  plan::SearchOptions asked = firstOptions(open, whole);
+  auto found = searchFreely(open, whole, asked, open.request.cluster);
+  plan::adviseOn(found, whole.problem, open.request.cluster, asked);
+  if (!found)
+    return fail(withCapacity(open, whole, found.error()));
+  closed.globalBatch = found->plan.degrees.samples();
+  auto step = importForTraining(closed, open.file);
+  if (!step)
+    return step.category();
+  return prepare(open, std::move(*step));
+}
+
+/// Where none of the plans that were found fits in its calls, the whole is searched for what leaves
+/// ever more memory free.
+static Outcome<Candidate> replanUntilFits(const Planner &planner, const Candidate &whole,
+                                          plan::SearchOptions asked) {
+  std::optional<plan::SearchFailure> failure;
+  auto best = replan(planner, whole.search, failure);
+  auto isEnough = [&] {
+    return best ? best->search.predicted.fits() || !whole.search.predicted.fits() : !failure;
+  };
+  asked.findClosest = asked.adviseOtherwise = false;
+  for (double share : {15.0 / 16, 7.0 / 8, 3.0 / 4}) {
+    if (isEnough())
+      return best;
+    const plan::Cluster smaller = plan::withMemory(planner.request.cluster, share);
+    if (auto found = searchFreely(planner, whole, asked, smaller))
+      best = replan(planner, *found, failure);
+  }
+  if (best || !failure)
+    return best;
+  if (failure->closestPlan)
+    failure->closestPlan->remedy = plan::findRemedy(whole.problem, planner.request.cluster, asked);
+  return fail(withCapacity(planner, whole, *failure));
+}
+
+/// The best plan, its degrees and microbatches included. The problem is for the samples of one of
+/// its calls.
+static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
+  const Request &request = planner.request;
+  plan::SearchOptions asked = firstOptions(planner, whole);
+  auto found = searchFreely(planner, whole, asked, request.cluster);
+  plan::adviseOn(found, whole.problem, request.cluster, asked);
+  if (!found)
+    return fail(withCapacity(planner, whole, found.error()));
+  whole.search = std::move(*found);
+  std::optional<plan::Explanation> explanation;
+  if (request.options.explain || request.explainsSettings())
+    explanation = plan::explain(whole.problem, request.cluster, asked, whole.search);
+  if (!needsCalls(request, whole)) {
+    whole.problem = std::move(whole.search.problem);
+    Planned result = planned(std::move(whole), std::move(explanation));
+    if (Failure failure = addPlanToSave(planner, result))
+      return *failure;
+    return result;
+  }
+  auto best = replanUntilFits(planner, whole, asked);
+  if (!best)
+    return best.category();
+  if (explanation && best->search.plan.degrees != whole.search.plan.degrees) {
+    auto other = explainReplaced(planner, whole, best->search);
+    if (!other)
+      return other.category();
+    explanation = std::move(*other);
+  }
+  best->problem = std::move(best->search.problem);
+  return planned(std::move(*best), std::move(explanation));
+}
+
+//===----------------------------------------------------------------------===//
+// A plan file
+//===----------------------------------------------------------------------===//
+
+static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
+  const Request &request = planner.request;
+  const std::string &path = request.options.plan;
+  const plan::Problem &problem = candidate.problem;
+  auto read = plan::planFromYaml(request.planText, path, problem);
+  if (!read)
+    return fail(read.error());
+  plan::SearchResult &search = candidate.search;
+  search.plan = *read;
+  // Only what is whole can be predicted.
+  std::vector<plan::Violation> violations = plan::verify(problem, search.plan, request.cluster);
+  if (!violations.empty()) {
+    const plan::Violation &first = violations.front(); // the others may follow from it
+    std::string more =
+        violations.size() > 1 ? " (and " + std::to_string(violations.size() - 1) + " more)" : "";
+    std::string node = first.op >= 0 && !problem.ops[first.op].location.empty()
+                           ? problem.ops[first.op].location + ": "
+                           : "";
+    return fail({path + ": " + node + first.message + more +
+                 "; where an edit leaves other parts as they were, keep the part plan: alone, and "
+                 "the rest is planned anew"});
+  }
+  search.predicted =
+      plan::predict(problem, search.plan, request.cluster, candidate.workspace.get());
+  search.pinned = true;
+  std::optional<plan::Explanation> explanation;
+  if (request.options.explain)
+    explanation = plan::explain(problem, request.cluster, firstOptions(planner, candidate), search);
+  return planned(std::move(candidate), std::move(explanation));
+}
+
+Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
+                          Trained trained) {
+  auto start = std::chrono::steady_clock::now();
+  Planner planner{env, request, file};
+  auto whole = prepare(planner, std::move(trained));
+  if (!whole)
+    return whole.category();
+  Request closed = request;
+  Planner closedPlanner{env, closed, file};
+  if (request.isBatchOpen() && !request.globalBatch) {
+    whole = closeBatch(planner, closed, *whole);
+    if (!whole)
+      return whole.category();
+  }
+  auto result = request.hasPlanFile() ? readPlan(planner, std::move(*whole))
+                                      : searchPlan(closedPlanner, std::move(*whole));
+  if (!result)
+    return result;
+  result->planningSeconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (std::string idle = report::idleStagesText(result->problem, result->search); !idle.empty())
+    return fail(plan::Error{idle});
+  const plan::Plan &plan = result->search.plan;
+  if (!request.hasPlanFile() &&
+      failed(planbridge::verify(result->module(), result->problem, plan, request.cluster)))
+    return ErrorCategory::Failed;
+  if (std::string why = plan::whyRowsStayWhole(result->problem, plan.degrees); !why.empty()) {
+    if (request.options.onlyPlan) // for another machine
+      return result;
+    return fail({"this plan can't be compiled: " + why, ErrorCategory::Usage});
+  }
+  if (failed(planbridge::apply(result->module(), result->problem, plan)))
+    return ErrorCategory::Failed;
+  keepWholeAttention(result->module(), *env.target);
+  return result;
+}
+
+} // namespace dtc::driver
