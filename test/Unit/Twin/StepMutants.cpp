@@ -267,14 +267,14 @@ static std::vector<unsigned> allAlike(ModuleOp module, Operation *op) {
 std::vector<unsigned> counterparts(ModuleOp from, unsigned op, ModuleOp to) {
   Operation *place = numberedOps(from)[op];
   std::vector<unsigned> here = allAlike(from, place), there = allAlike(to, place);
+  if (here.size() == there.size())
+    there = {there[llvm::find(here, op) - here.begin()]};
   // A fault names operands and results by number.
   llvm::erase_if(there, [&, ops = numberedOps(to)](unsigned other) {
     return ops[other]->getNumOperands() < place->getNumOperands() ||
            ops[other]->getNumResults() < place->getNumResults();
   });
-  if (here.size() != there.size())
-    return there;
-  return {there[llvm::find(here, op) - here.begin()]};
+  return there;
 }
 
 std::vector<StepMutant> makeStepMutants(ModuleOp local, size_t most) {
