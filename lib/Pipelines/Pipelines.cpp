@@ -2,6 +2,7 @@
 
 #include "dtc/Kernels/Passes.h"
 #include "dtc/Lower/Passes.h"
+#include "dtc/Lower/StepTerms.h"
 #include "dtc/Partition/Passes.h"
 #include "dtc/Raise/Passes.h"
 #include "dtc/Stages/Passes.h"
@@ -18,13 +19,14 @@ namespace dtc::pipelines {
 namespace {
 
 /// Runs passes on the module of each rank of a pipeline, or on the whole module where it isn't
-/// cut.
+/// cut. Some may move and start what the rank's step computes, but not change it.
 class OnRanks : public PassWrapper<OnRanks, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(OnRanks)
 
   using Build = std::function<void(OpPassManager &passes, int64_t rank, bool isCut)>;
-  explicit OnRanks(Build build) : build(std::move(build)) {}
+  explicit OnRanks(Build build, bool keepsStep = false)
+      : build(std::move(build)), keepsStep(keepsStep) {}
 
   StringRef getName() const override { return "OnRanks"; }
 
@@ -38,13 +40,22 @@ public:
     for (auto [index, rank] : llvm::enumerate(stages::rankModules(getOperation()))) {
       OpPassManager passes(ModuleOp::getOperationName());
       build(passes, static_cast<int64_t>(index), rank != getOperation());
-      if (failed(runPipeline(passes, rank)))
+      const lower::StepTerms before = keepsStep ? lower::StepTerms(rank) : lower::StepTerms();
+      if (failed(runPipeline(passes, rank)) || failed(checkStep(rank, before)))
         return signalPassFailure();
     }
   }
 
 private:
+  LogicalResult checkStep(ModuleOp rank, const lower::StepTerms &before) const {
+    const std::string changed = keepsStep ? lower::StepTerms(rank).differenceFrom(before) : "";
+    return changed.empty()
+               ? success()
+               : rank.emitError("internal error: passes changed how the step makes ") << changed;
+  }
+
   Build build;
+  bool keepsStep;
 };
 
 } // namespace
@@ -87,12 +98,15 @@ void build(OpPassManager &passes, const SchedulePipeline &options) {
                                                .chunks = options.chunks,
                                                .rank = rank,
                                                .trains = options.trains}));
+  }));
+  auto lowerCalls = [options](OpPassManager &ofRank, int64_t, bool) {
     ofRank.addPass(lower::createSumGradientsEarly());
     ofRank.addPass(lower::createBringFromHost());
     ofRank.addPass(lower::createStartCollectives());
     ofRank.addPass(lower::createPlanMemory({.threads = options.threads}));
     ofRank.addPass(lower::createVerifySchedule());
-  }));
+  };
+  passes.addPass(std::make_unique<OnRanks>(std::move(lowerCalls), /*keepsStep=*/true));
 }
 
 //===----------------------------------------------------------------------===//
