@@ -200,7 +200,10 @@ const plan::Op *Extractor::likeOf(Operation *source) {
 LogicalResult Extractor::addForm(Operation *source, plan::Op &op) {
   op.decomposed = op.kind == OpKind::Attention && forms.staysWhole && !forms.staysWhole(source);
   op.inProduct = forms.isPartOfProduct && forms.isPartOfProduct(source);
-  if (op.kind != OpKind::Attention || op.decomposed || !forms.workspace)
+  if (op.kind != OpKind::Attention || op.decomposed)
+    return success();
+  op.partAlignment = forms.attentionAlignment;
+  if (!forms.workspace)
     return success();
   FailureOr<uint64_t> bytes = forms.workspace(source);
   if (succeeded(bytes))

@@ -282,10 +282,3 @@ def test_updates_are_priced_as_the_target_makes_them():
     priced = re.search(r"kTensorsOfUpdate = (\d+);", (ROOT / "lib/Plan/Cost/KernelModel.cpp").read_text())
     made = re.search(r"kMostPieces = (\d+),", (ROOT / "lib/Target/CUDA/CudaTarget.cpp").read_text())
     assert priced[1] == made[1]
-
-
-def test_parts_that_attention_reads_are_aligned_as_the_target_asks():
-    """The planner knows no target here either."""
-    priced = re.search(r"int64_t multiple = (\d+);", (ROOT / "lib/Plan/Cost/AttentionParts.cpp").read_text())
-    asked = re.search(r"kAttentionAlignment = (\d+);", (ROOT / "lib/Target/CUDA/LibraryCalls.h").read_text())
-    assert priced[1] == asked[1]

@@ -124,6 +124,18 @@ def test_parts_that_attention_reads_on_gpus_are_predicted(precision):
     check_gpu_prediction(*flags)
 
 
+def test_copies_of_parts_are_planned_where_the_target_makes_them(monkeypatch):
+    """Memory and time of both programs. Copies of queries, keys and values are a twelfth of the arena."""
+    flags = [MODELS / "gpt2.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 4096,
+             "--precision", "bf16", "--plan", "dp=1,micro_batch=4096,recompute=none"]
+    seconds = {}
+    for parts in "10":
+        monkeypatch.setenv("DTC_CUDNN_PARTS", parts)
+        check_gpu_prediction(*flags)
+        seconds[parts] = json.loads(check_call("dtc", "plan", *flags, "--json").out)["predicted"]["step_time_s"]
+    assert seconds["0"] > 1.01 * seconds["1"]
+
+
 @pytest.mark.parametrize("model", ["gpt2", "bart", "qwen2"])
 def test_a_tied_weight_sums_its_gradients_in_place(model):
     """A second place for the sum would be 3 % of the memory."""

@@ -25,11 +25,13 @@ struct OpForms {
   /// Bytes that the library needs for an op that stays whole (Workspace::bytesOf).
   llvm::function_ref<mlir::FailureOr<uint64_t>(mlir::Operation *)> workspace = {};
   Predicate isPartOfProduct = {}; ///< kernels::isPartOfProduct
+  int64_t attentionAlignment = 0; ///< Target::attentionAlignment
 };
 
 /// Reads the problem off @loss_and_grads (or, where there is none, @forward)
 /// and @update. Ops of the problem are the function's ops in order, without
-/// the return. Where `forms` is silent, attention is whole and ops are no parts of products.
+/// the return. Where `forms` is silent, attention is whole and reads whole tensors, and ops are
+/// no parts of products.
 mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module, const OpForms &forms = {});
 
 /// Writes a plan into the module. It makes a `dist.mesh @mesh`, `dist.sharding` on arguments and

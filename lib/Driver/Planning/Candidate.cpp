@@ -23,7 +23,8 @@ Outcome<plan::Problem> extractProblem(const Environment &env, const Options &opt
   auto isPart = [&](Operation *op) { return kernels::isPartOfProduct(op, *env.target); };
   auto workspace = env.target->workspace(trained.module(), options.threadsPerRank);
   auto bytesOf = [&](Operation *op) { return workspace->bytesOf(op); };
-  auto extracted = planbridge::extract(trained.module(), {staysWhole, bytesOf, isPart});
+  auto extracted = planbridge::extract(
+      trained.module(), {staysWhole, bytesOf, isPart, env.target->attentionAlignment()});
   if (failed(extracted))
     return ErrorCategory::Failed;
   plan::Problem problem = std::move(*extracted);

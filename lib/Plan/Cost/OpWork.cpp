@@ -1,7 +1,7 @@
 #include "dtc/Plan/Cost/OpWork.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
-#include "dtc/Plan/Cost/AttentionParts.h"
+#include "dtc/Plan/Plan/AttentionParts.h"
 
 #include <algorithm>
 #include <cmath>

@@ -82,6 +82,7 @@ std::vector<int64_t> BlockFinder::kindKey(OpId id) const {
                               op.causal,
                               op.window,
                               op.decomposed,
+                              op.partAlignment,
                               op.inProduct};
   for (char letter : op.name)
     key.push_back(letter);

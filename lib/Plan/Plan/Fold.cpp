@@ -164,7 +164,8 @@ bool Folder::sameOp(OpId a, OpId b, int block) const {
   return sameForward && sameNext && x.kind == y.kind && x.flops == y.flops &&
          x.scratch == y.scratch && x.saved == y.saved && x.keepRounds == y.keepRounds &&
          x.causal == y.causal && x.window == y.window && x.decomposed == y.decomposed &&
-         x.workspace == y.workspace && x.inProduct == y.inProduct &&
+         x.workspace == y.workspace && x.partAlignment == y.partAlignment &&
+         x.inProduct == y.inProduct &&
          x.groupedExperts == y.groupedExperts && x.backward == y.backward && x.rounds == y.rounds &&
          x.name == y.name && x.rule == y.rule && sameList(x.operands, y.operands) &&
          sameList(x.results, y.results) && facts.batchFactor[a] == facts.batchFactor[b] &&

@@ -119,6 +119,8 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
     return "window is of causal attention alone: " + std::to_string(op.window);
   if (op.decomposed && op.kind != OpKind::Attention)
     return "only attention is decomposed: " + op.name;
+  if (op.partAlignment < 0 || (op.partAlignment > 0 && op.kind != OpKind::Attention))
+    return "parts of tensors are of attention alone: " + op.name;
   if (op.inProduct && op.kind != OpKind::Elementwise && op.kind != OpKind::Reduction)
     return "is no part of a product: " + op.name;
   if (op.groupedExperts < -1 || op.groupedExperts >= numFactors)

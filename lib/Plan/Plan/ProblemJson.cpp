@@ -120,6 +120,8 @@ static void to_json(json &j, const Op &op) {
     j["decomposed"] = true;
   if (op.workspace != 0)
     j["workspace"] = op.workspace;
+  if (op.partAlignment != 0)
+    j["part_alignment"] = op.partAlignment;
   if (op.inProduct)
     j["in_product"] = true;
   if (op.groupedExperts >= 0)
@@ -144,6 +146,7 @@ static void from_json(const json &j, Op &op) {
   op.window = j.value("window", int64_t(0));
   op.decomposed = j.value("decomposed", false);
   op.workspace = j.value("workspace", 0.0);
+  op.partAlignment = j.value("part_alignment", int64_t(0));
   op.inProduct = j.value("in_product", false);
   op.groupedExperts = j.value("grouped_experts", -1);
   if (j.contains("backward"))

@@ -3,7 +3,7 @@
 #include "dtc/Plan/Predict/RankExecution.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
-#include "dtc/Plan/Cost/AttentionParts.h"
+#include "dtc/Plan/Plan/AttentionParts.h"
 #include "dtc/Plan/Plan/Flow.h"
 
 #include <algorithm>

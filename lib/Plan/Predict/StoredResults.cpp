@@ -2,7 +2,7 @@
 #include "dtc/Plan/Predict/RankExecution.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
-#include "dtc/Plan/Cost/AttentionParts.h"
+#include "dtc/Plan/Plan/AttentionParts.h"
 
 #include <algorithm>
 

@@ -95,6 +95,9 @@ struct Op {
   /// target takes it whole.
   bool decomposed = false;
   double workspace = 0; ///< bytes of the library that takes attention whole instead, global
+  /// Elements that offsets and strides are multiples of, where that library reads and writes parts
+  /// of tensors; 0: it takes whole ones alone, and parts are copied.
+  int64_t partAlignment = 0;
   /// dtc's own program computes it while a library makes a product, if the target's can.
   bool inProduct = false;
   /// A factor whose parts are equal on average only, as what each holds is known when the program

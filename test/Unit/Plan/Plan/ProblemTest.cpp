@@ -17,6 +17,7 @@ TEST(Problem, SurvivesWritingAndReading) {
         op.window = 128;
         op.decomposed = true;
         op.workspace = 1024;
+        op.partAlignment = 8;
       } else if (op.kind == OpKind::Elementwise) {
         op.inProduct = true;
       }
@@ -71,6 +72,8 @@ TEST(Problem, CheckFindsWhatDoesNotAgree) {
                "factor of grouped experts is none of the rule: 100");
   expectBroken([](Problem &p) { p.ops[2].window = 1; }, "window is of causal attention alone: 1");
   expectBroken([](Problem &p) { p.ops[2].decomposed = true; }, "only attention is decomposed: ");
+  expectBroken([](Problem &p) { p.ops[2].partAlignment = 8; },
+               "parts of tensors are of attention alone: ");
   expectBroken([](Problem &p) { firstOf(p, OpKind::Contraction).inProduct = true; },
                "is no part of a product: ");
   expectBroken([](Problem &p) { std::swap(p.ops[2], p.ops[9]); }, "operand is not defined before");

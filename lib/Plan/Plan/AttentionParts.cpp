@@ -1,4 +1,4 @@
-#include "dtc/Plan/Cost/AttentionParts.h"
+#include "dtc/Plan/Plan/AttentionParts.h"
 
 #include <algorithm>
 #include <optional>
@@ -61,11 +61,9 @@ std::optional<Strides> viewed(const Problem &problem, const Op &op, const Stride
   return result;
 }
 
-/// As lib/Target/CUDA/LibraryCalls.h has it.
-bool isTaken(const std::vector<int64_t> &shape, const Strides &strides) {
-  constexpr int64_t multiple = 8;
+bool isTaken(const std::vector<int64_t> &shape, const Strides &strides, int64_t alignment) {
   for (size_t dim = 0; dim + 1 < shape.size(); ++dim)
-    if (shape[dim] != 1 && strides[dim] % multiple != 0)
+    if (shape[dim] != 1 && strides[dim] % alignment != 0)
       return false;
   return shape.size() == 4 && strides.back() == 1;
 }
@@ -95,9 +93,11 @@ std::optional<Part> partOf(const Problem &problem, const ProblemFacts &facts, Va
   return isCall ? std::optional(whole) : std::nullopt;
 }
 
-std::optional<Part> takenPart(const Problem &problem, const ProblemFacts &facts, ValueId value) {
+std::optional<Part> takenPart(const Problem &problem, const ProblemFacts &facts, ValueId value,
+                              int64_t alignment) {
   std::optional<Part> part = partOf(problem, facts, value);
-  return part && isTaken(problem.values[value].shape, part->strides) ? part : std::nullopt;
+  const bool taken = part && isTaken(problem.values[value].shape, part->strides, alignment);
+  return taken ? part : std::nullopt;
 }
 
 } // namespace
@@ -105,13 +105,15 @@ std::optional<Part> takenPart(const Problem &problem, const ProblemFacts &facts,
 bool isReadInPlace(const Problem &problem, const ProblemFacts &facts, OpId attention,
                    ValueId value) {
   const Op &op = problem.ops[attention];
-  std::optional<Part> part = takenPart(problem, facts, value);
-  if (op.kind != OpKind::Attention || op.decomposed || !part)
+  if (op.kind != OpKind::Attention || op.decomposed || op.partAlignment == 0)
+    return false;
+  std::optional<Part> part = takenPart(problem, facts, value, op.partAlignment);
+  if (!part)
     return false;
   std::set<ValueId> read;
   int64_t elements = 0;
   for (ValueId operand : op.operands)
-    if (std::optional<Part> other = takenPart(problem, facts, operand);
+    if (std::optional<Part> other = takenPart(problem, facts, operand, op.partAlignment);
         other && other->base == part->base && read.insert(operand).second)
       elements += problem.values[operand].elements();
   return elements >= problem.values[part->base].elements();
@@ -134,7 +136,8 @@ bool joinsInPlace(const Problem &problem, const ProblemFacts &facts, OpId id) {
     attention = producer;
   }
   const Op &made = problem.ops[attention];
-  return made.kind == OpKind::Attention && made.backward && !made.decomposed;
+  return made.kind == OpKind::Attention && made.backward && !made.decomposed &&
+         made.partAlignment > 0;
 }
 
 } // namespace dtc::plan
