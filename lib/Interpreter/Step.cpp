@@ -179,6 +179,12 @@ FailureOr<double> Step::differenceOn(const Key &key, const ShardsByRank &held, b
         }))
       return global.emitError() << "is laid out otherwise than its ranks say: "
                                 << describe(key, false);
+    // In fp64 nobody would see what a coarser type rounds.
+    if (llvm::any_of(value.shards, [&](const Tensor &shard) {
+          return shard.type.getElementType() != whole.type.getElementType();
+        }))
+      return global.emitError() << "has another element type on its ranks: "
+                                << describe(key, false);
     // Copies that differ are a difference, too.
     auto tensor = value.storage.join(value.shards, mesh, whole.type, kInfinity);
     bool same = tensor && value.storage.join(value.shards, mesh, whole.type,

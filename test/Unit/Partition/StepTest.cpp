@@ -171,6 +171,26 @@ TEST_F(StepTest, FunctionsMustAgreeOnLayouts) {
   EXPECT_NE(errors.find("'norm'"), std::string::npos) << errors;
 }
 
+/// Gradients that ranks add up in half precision, of which fp64 shows nothing.
+TEST_F(StepTest, CoarserTypesAreRefused) {
+  build(1);
+  Type half = Float16Type::get(&context);
+  auto pass = local->lookupSymbol<func::FuncOp>("loss_and_grads");
+  Operation *end = pass.front().getTerminator();
+  for (unsigned i = 0; i < end->getNumOperands(); ++i)
+    if (graph::getResultRole(pass, i).getKind() == graph::RoleKind::Gradient) {
+      OpBuilder builder(end);
+      auto type = cast<RankedTensorType>(end->getOperand(i).getType());
+      end->setOperand(
+          i, arith::TruncFOp::create(builder, end->getLoc(), type.clone(half), end->getOperand(i)));
+    }
+  pass.setFunctionType(
+      FunctionType::get(&context, pass.getArgumentTypes(), end->getOperandTypes()));
+  EXPECT_TRUE(failed(interpreter::compareStep(*global, *local, options)));
+  EXPECT_NE(errors.find("has another element type on its ranks: gradient of "), std::string::npos)
+      << errors;
+}
+
 // An expert takes the first four positive numbers. Of draws 5, 6 and 7 it has fewer.
 constexpr const char *kLimited = R"mlir(
 dist.mesh @mesh ["dp" = 2]
