@@ -1,5 +1,7 @@
 #include "Verification.h"
 
+#include "dtc/Interpreter/InlineKernels.h"
+#include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Report/Artifact.h"
 #include "dtc/Twin/Twin.h"
 
@@ -82,22 +84,50 @@ Outcome<std::string> Verification::unproven(const std::string &why) const {
   return "not verified: " + why;
 }
 
-Outcome<std::string> Verification::compare(ModuleOp module) const {
+Outcome<std::string> Verification::compare(ModuleOp module, bool isOfKernels) const {
   auto compared = interpreter::compareStep(*global, module, step);
   if (failed(compared))
     return ErrorCategory::Failed;
   if (!compared->unproven.empty())
     return unproven(compared->unproven);
   report::StepVerification found{compared->ranks,       compared->tensors,    compared->worst,
-                                 compared->worstTensor, compared->firstWrong, mesh};
+                                 compared->worstTensor, compared->firstWrong, mesh, isOfKernels};
   if (!compared->isEqual())
     return fail({report::differenceText(found), ErrorCategory::Failed});
   return report::verifiedText(found);
 }
 
+/// The same program as kernels and library calls, whose bodies are interpreted. A twin may have
+/// sizes that no kernel has: then its partitioned program alone is `verified`.
+Outcome<std::string> Verification::compareKernels(ModuleOp partitioned,
+                                                  const std::string &verified) const {
+  OwningOpRef<ModuleOp> formed = partitioned.clone();
+  auto target = target::targetOf(partitioned);
+  if (failed(target))
+    return ErrorCategory::Failed;
+  std::string why;
+  {
+    ScopedDiagnosticHandler handler(partitioned.getContext(), [&](Diagnostic &diagnostic) {
+      if (why.empty())
+        why = diagnostic.str();
+      return success();
+    });
+    if (failed(kernels::formKernels(*formed, **target)))
+      return verified + ", not as kernels: " + why;
+  }
+  auto inlined = interpreter::inlineKernels(*formed);
+  if (failed(inlined))
+    return ErrorCategory::Failed;
+  auto found = compare(**inlined, /*isOfKernels=*/true);
+  return found ? verified : found;
+}
+
 Outcome<std::string> Verification::finish(ModuleOp partitioned) {
-  if (global)
-    return compare(local ? *local : partitioned);
+  if (global) {
+    ModuleOp module = local ? *local : partitioned;
+    auto found = compare(module);
+    return found && isAsked ? compareKernels(module, *found) : found;
+  }
   return reason.empty() ? Outcome<std::string>(std::string()) : unproven(reason);
 }
 

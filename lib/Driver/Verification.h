@@ -1,7 +1,8 @@
 // --verify: the ranks of a plan against one rank, by the interpreter.
 //
 // Either the step itself, or a twin of it with small dimensions (dtc/Twin/Twin.h). Without the flag
-// an artifact's plan is verified on its twin where that takes a few seconds.
+// an artifact's plan is verified on its twin where that takes a few seconds. With it the program
+// that is verified is also formed into kernels and library calls, which are compared as well.
 #pragma once
 
 #include "Phases.h"
@@ -20,7 +21,9 @@ public:
   Outcome<std::string> finish(mlir::ModuleOp partitioned);
 
 private:
-  Outcome<std::string> compare(mlir::ModuleOp local) const;
+  Outcome<std::string> compare(mlir::ModuleOp local, bool isOfKernels = false) const;
+  Outcome<std::string> compareKernels(mlir::ModuleOp partitioned,
+                                      const std::string &verified) const;
   Outcome<std::string> unproven(const std::string &why) const;
 
   mlir::OwningOpRef<mlir::ModuleOp> global; ///< null: nothing is compared

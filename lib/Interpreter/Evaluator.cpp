@@ -1,4 +1,5 @@
 #include "Evaluator.h"
+#include "LibraryCalls.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Verifier.h"
@@ -57,25 +58,37 @@ static SmallVector<const Tensor *> onRank(ArrayRef<RankTensors> operands, int64_
                              [&](const RankTensors &value) { return value[rank].get(); });
 }
 
-/// Ranks whose operands are the same tensors share the first one's result.
+static FailureOr<Tensors> evaluateOnRank(Operation *op, Operands operands, Numerics numerics) {
+  if (isLibraryCall(op))
+    return evaluateLibraryCall(op, operands, numerics);
+  FailureOr<Tensor> tensor = evaluatePrimitive(op, operands);
+  if (failed(tensor))
+    return failure();
+  return Tensors{std::move(*tensor)};
+}
+
+/// Ranks whose operands are the same tensors share the first one's results.
 Evaluator::Results Evaluator::evaluateLocal(Operation *op, ArrayRef<RankTensors> operands) {
-  RankTensors result;
+  std::vector<RankTensors> results(op->getNumResults());
   for (int64_t rank = 0; rank < numRanks; ++rank) {
     bool shared = rank > 0 && llvm::all_of(operands, [&](const RankTensors &value) {
                     return value[rank] == value[0];
                   });
     if (shared) {
-      result.push_back(result[0]);
+      for (RankTensors &result : results)
+        result.push_back(result[0]);
       continue;
     }
-    FailureOr<Tensor> tensor = evaluatePrimitive(op, onRank(operands, rank));
-    if (failed(tensor))
+    FailureOr<Tensors> tensors = evaluateOnRank(op, onRank(operands, rank), numerics);
+    if (failed(tensors))
       return failure();
-    if (numerics == Numerics::ProgramTypes || !tensor->isFloat())
-      roundToType(*tensor);
-    result.push_back(std::make_shared<const Tensor>(std::move(*tensor)));
+    for (auto [result, tensor] : llvm::zip_equal(results, *tensors)) {
+      if (numerics == Numerics::ProgramTypes || !tensor.isFloat())
+        roundToType(tensor);
+      result.push_back(std::make_shared<const Tensor>(std::move(tensor)));
+    }
   }
-  return std::vector<RankTensors>{std::move(result)};
+  return results;
 }
 
 /// A function of the op's operands that computes its results by simpler ops.

@@ -1,5 +1,6 @@
 #include "dtc/Interpreter/Passes.h"
 
+#include "dtc/Interpreter/InlineKernels.h"
 #include "dtc/Interpreter/Interpreter.h"
 
 using namespace mlir;
@@ -14,7 +15,10 @@ struct Interpret : impl::InterpretBase<Interpret> {
   using InterpretBase::InterpretBase;
 
   void runOnOperation() override {
-    auto func = getOperation().lookupSymbol<func::FuncOp>(function);
+    auto inlined = inlineKernels(getOperation());
+    if (failed(inlined))
+      return signalPassFailure();
+    auto func = (*inlined)->lookupSymbol<func::FuncOp>(function);
     if (!func) {
       getOperation().emitError() << "no such function: " << function;
       return signalPassFailure();

@@ -25,8 +25,10 @@ std::string verifiedText(const StepVerification &found) {
 }
 
 std::string differenceText(const StepVerification &found) {
-  return "--verify: the partitioned program doesn't compute what one rank computes, first in " +
-         found.firstWrong + "; " + largestDifference(found);
+  return std::string("--verify: the ") +
+         (found.isOfKernels ? "program of kernels" : "partitioned program") +
+         " doesn't compute what one rank computes, first in " + found.firstWrong + "; " +
+         largestDifference(found);
 }
 
 /// "adamw (beta1=0.9, ...)", without what is off.

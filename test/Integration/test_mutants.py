@@ -1,8 +1,9 @@
 """Faults planted into partitioned steps: --verify finds every one of them on a twin of small dimensions.
 
 The replay finds those of calls, addresses, slots and messages (test_replay.py). These are the others: sums that are lost or
-made twice, ranks along a wrong axis, exchanged tensors, terms and scales. A part always runs; the target check-mutants
-(DTC_WHOLE_GRID=1) plants them into all combinations of test_grid.py.
+made twice, ranks along a wrong axis, exchanged tensors, terms and scales. So are kernels and library calls that read other
+tensors, or other parts. A part always runs; the target check-mutants (DTC_WHOLE_GRID=1) plants them into all combinations of
+test_grid.py.
 """
 
 import json
@@ -38,6 +39,7 @@ RECIPES = [
     ("resnet_norms.pt2", ["--batch-norm", "train"], 2, "dp=2,zero=1,micro_batch=2", "lost exchange"),
     ("mixtral.onnx", [], 4, "dp=1,ep=4,capacity=1.25,overflow=drop", "wrong order of parts"),
 ]
+KERNELS = {"exchanged operands of a kernel", "kernel of another place"}
 ALWAYS = {"dropped term", "doubled term", "stale parameter", "swapped gradients", "missing scale", "wrong operand", "unscaled gradient",
           "wrong decay class"}
 
@@ -64,16 +66,17 @@ def planted(tmp_path, model, recipe, devices, plan, calls, splits=False, most=MO
     return planted_into(tmp_path, f"{model}.onnx", reference(model, recipe)["flags"], devices, plan, calls, splits, most)
 
 
-def planted_into(tmp_path, file, flags, devices, plan, calls, splits=False, most=MOST) -> set[str]:
+def planted_into(tmp_path, file, flags, devices, plan, calls, splits=False, most=MOST, target=()) -> set[str]:
     """The kinds of faults that are planted into the twin of a plan and found: all but those that change nothing.
 
-    A step that the interpreter refuses to carry out counts as found, but its kind doesn't count as planted.
+    A step that the interpreter refuses to carry out counts as found, but its kind doesn't count as planted. For a target, those
+    of its kernels alone are planted, into the program itself.
     """
     path = tmp_path / "planned.mlir"
     check_call("dtc", "compile", MODELS / file, "--loss", "cross_entropy", *flags,
                "--devices", devices, "--plan", plan, "--global-batch", BATCH,
                "--emit", "plan", "-o", path)
-    done = subprocess.run([MUTANTS, most, str(calls), str(int(splits)), path], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([MUTANTS, most, str(calls), str(int(splits)), path, *target], capture_output=True, text=True, timeout=600)
     result = json.loads(done.stdout)
     assert result["wrong"] == ""
     assert result["missed"] == []
@@ -87,7 +90,7 @@ def test_faults_are_found(model, recipe, devices, plan, tmp_path):
     kinds = planted(tmp_path, model, recipe, devices, plan, calls, "schedule=zb" in plan)
     # Of Mixtral in four stages no rank has two gradients of one type.
     without = {"swapped gradients"} if model == "mixtral" and "pp=4,dp=1" in plan else set()
-    assert ALWAYS <= kinds | {"missing scale"} | without and len(kinds) >= 9, kinds
+    assert ALWAYS | KERNELS <= kinds | {"missing scale"} | without and len(kinds) >= 11, kinds
     if "ring" in plan and model not in ("t5", "mixtral"):  # T5 has no mask of causal form, Mixtral's parts can't be halved
         assert "wrong chunk" in kinds
     assert "skipped op" in kinds or model not in ("gpt2", "llama", "bart", "moe")
@@ -119,6 +122,15 @@ def test_faults_before_full_experts_are_found(devices, plan, tmp_path):
     """Only the tokens that an expert has no room for show whose choices were counted before."""
     kinds = planted(tmp_path, "moe", "clip", devices, plan, calls=with_microbatches(devices, plan)[1], most="12")
     assert {"wrong axis", "unsharded index"} <= kinds and ("wrong chunk" in kinds or "ring" not in plan), kinds
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_faults_in_calls_of_a_gpu_are_found(model, tmp_path):
+    """Attention reads parts of one product, and writes its gradients to where they are joined."""
+    flags = [*reference(model, "clip")["flags"], "--target", "cuda", "--arch", "sm_90", "--precision", "bf16"]
+    kinds = planted_into(tmp_path, f"{model}.onnx", flags, 2, "dp=2,micro_batch=2", calls=2, target=["cuda"])
+    assert {"exchanged operands of a kernel", "transposed operand", "lost mask"} <= kinds, kinds
+    assert "exchanged parts of attention" in kinds or model != "gpt2"
 
 
 def test_a_twin_keeps_axes_that_split_what_must_stay(tmp_path):

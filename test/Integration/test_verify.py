@@ -1,5 +1,5 @@
 """`dtc compile --verify`: every family of models computes on four ranks what it
-computes on one, by the reference interpreter."""
+computes on one, by the reference interpreter. So do the kernels and library calls that become of it."""
 
 import re
 
@@ -53,6 +53,16 @@ def test_other_steps(flags, tmp_path):
     assert verified(outcome.out)[1] == 4
     assert outcome.out.startswith("verified ")  # in front of the table
     assert (tmp_path / "o.dtc").exists()
+
+
+@pytest.mark.parametrize("model,precision", [("gpt2", "bf16"), ("t5", "bf16"), ("mixtral", "fp32"), ("resnet_tiny", "bf16")])
+def test_kernels_and_calls_of_gpus_are_compared(model, precision, tmp_path):
+    plan = "dp=4" if model == "resnet_tiny" else "dp=2,tp=2,micro_batch=2"
+    outcome = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--devices", 4,
+                         "--global-batch", 8, "--plan", plan, "--clip-grad-norm", 1, "--target", "cuda", "--arch", "sm_90",
+                         "--precision", precision, "--verify", "--emit", "partition", "-o", tmp_path / "o.mlir")
+    assert verified(outcome.err)[1] == 4
+    assert "not as kernels" not in outcome.err
 
 
 def test_one_rank_is_itself(tmp_path):

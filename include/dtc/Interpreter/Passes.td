@@ -7,7 +7,7 @@ def Interpret : Pass<"dtc-interpret", "::mlir::ModuleOp"> {
   let summary = "evaluate a function on drawn inputs and print its results";
   let description = [{
     Floats are drawn from [-1, 1), integers from [0, int-bound). For each result one line goes
-    to stdout; the module stays as it is.
+    to stdout; the module stays as it is. Kernels are evaluated by their bodies.
 
         func.func @main() -> tensor<2xf32> {
           %0 = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>

@@ -13,8 +13,9 @@ struct StepVerification {
   int64_t ranks = 0, tensors = 0; ///< how many computed and were compared
   double worst = 0;               ///< difference of an element over its tensor's largest one
   std::string worstTensor;
-  std::string firstWrong; ///< of those that differ, the one that is computed first
-  std::string mesh;       ///< of the twin that was compared; empty: the step itself was
+  std::string firstWrong;   ///< of those that differ, the one that is computed first
+  std::string mesh;         ///< of the twin that was compared; empty: the step itself was
+  bool isOfKernels = false; ///< what differs is the program of kernels, else the partitioned one
 };
 
 /// "verified 12 tensors of a step on 4 ranks, largest difference ...".

@@ -11,7 +11,7 @@ using Plant = std::function<void(mlir::Operation *)>;
 
 class StepMutantMaker {
 public:
-  StepMutantMaker(mlir::ModuleOp module, size_t most) : module(module), most(most) {}
+  explicit StepMutantMaker(mlir::ModuleOp module) : module(module) {}
 
   std::vector<StepMutant> run() {
     current = 0;
@@ -20,17 +20,12 @@ public:
         visit(op, function);
       ++current;
     }
-    return thin();
+    return std::move(made);
   }
 
 private:
-  void add(const char *kind, mlir::Operation *op, Plant plant, std::string detail = "") {
-    auto function = op->getParentOfType<mlir::func::FuncOp>();
-    auto rank = op->getParentOfType<mlir::ModuleOp>();
-    std::string place = rank.getSymName().value_or("").str() + "@" + function.getSymName().str() +
-                        " " + std::to_string(current) + " " + op->getName().getStringRef().str() +
-                        detail;
-    made.push_back({kind, place, current, std::move(plant)});
+  void add(const char *kind, mlir::Operation *op, Plant plant, const std::string &detail = "") {
+    made.push_back({kind, placeOf(op, current) + detail, current, std::move(plant)});
   }
 
   static bool isRead(mlir::Value value) { return !value.use_empty(); }
@@ -54,10 +49,8 @@ private:
   void visitActivation(graph::ActivationOp op);
   void swapResults(const char *kind, mlir::Operation *op, mlir::func::FuncOp function,
                    graph::RoleKind role);
-  std::vector<StepMutant> thin();
 
   mlir::ModuleOp module;
-  size_t most;
   unsigned current = 0;
   std::vector<StepMutant> made;
 };

@@ -225,9 +225,16 @@ void StepMutantMaker::visitOperands(Operation *op) {
       }
 }
 
-std::vector<StepMutant> StepMutantMaker::thin() {
+std::string placeOf(Operation *op, unsigned number) {
+  auto function = op->getParentOfType<func::FuncOp>();
+  auto rank = op->getParentOfType<ModuleOp>();
+  return rank.getSymName().value_or("").str() + "@" + function.getSymName().str() + " " +
+         std::to_string(number) + " " + op->getName().getStringRef().str();
+}
+
+std::vector<StepMutant> thinned(std::vector<StepMutant> all, size_t most) {
   std::map<std::string, std::vector<StepMutant *>> byKind;
-  for (StepMutant &mutant : made)
+  for (StepMutant &mutant : all)
     byKind[mutant.kind].push_back(&mutant);
   std::vector<StepMutant> kept;
   for (auto &[kind, list] : byKind)
@@ -278,7 +285,7 @@ std::vector<unsigned> counterparts(ModuleOp from, unsigned op, ModuleOp to) {
 }
 
 std::vector<StepMutant> makeStepMutants(ModuleOp local, size_t most) {
-  return StepMutantMaker(local, most).run();
+  return thinned(StepMutantMaker(local).run(), most);
 }
 
 OwningOpRef<ModuleOp> planted(ModuleOp local, const StepMutant &mutant) {

@@ -1,15 +1,22 @@
-// verify-mutants MOST MICROBATCHES SPLIT FILE: partitions the twin of a planned module (dtc compile
-// --emit plan) and compares its ranks with one. It does so with each of the faults that are planted
-// into it, of each kind up to MOST. SPLIT: 1 where the backward pass is two calls.
+// verify-mutants MOST MICROBATCHES SPLIT FILE [TARGET]: partitions the twin of a planned module
+// (dtc compile --emit plan) and compares its ranks with one, also once they are kernels. It does so
+// with each of the faults that are planted into it, of each kind up to MOST. SPLIT: 1 where the
+// backward pass is two calls.
 //
 // What isn't found is planted into the program itself, with the sizes that the twin has made small.
 // There three draws say whether it changes a result. What doesn't is no fault: a term that is
-// always zero, or two values that are the same. Nor is what MLIR's verifier refuses there.
+// always zero, or two values that are the same. Nor is what MLIR's verifier refuses there. Kernels
+// of other sizes are others: there three draws of the twin say it.
+//
+// With TARGET the program itself is formed for it, and faults are planted into its kernels and
+// library calls alone. A twin is too small for parts that a library reads.
 //
 // Prints a line of JSON; exit code 1 where the right program differs or a fault isn't found.
 #include "StepMutants.h"
 
+#include "dtc/Interpreter/InlineKernels.h"
 #include "dtc/Interpreter/Step.h"
+#include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Pipelines/Pipelines.h"
 #include "dtc/Target/Targets.h"
 #include "dtc/Twin/Twin.h"
@@ -41,7 +48,10 @@ struct Subject {
       error = diagnostic.str();
       return success();
     });
-    auto compared = interpreter::compareStep(*global, module, options);
+    auto inlined = interpreter::inlineKernels(module);
+    if (failed(inlined))
+      return kRefused + error;
+    auto compared = interpreter::compareStep(*global, **inlined, options);
     if (failed(compared))
       return kRefused + error;
     if (!compared->unproven.empty())
@@ -51,7 +61,7 @@ struct Subject {
 };
 
 /// Makes the ranks' program. Empty, or what is wrong with it.
-std::string partition(Subject &subject, bool splitBackward) {
+std::string partitionSubject(Subject &subject, bool splitBackward) {
   subject.local = subject.global->clone();
   pipelines::PartitionPipeline asked;
   asked.splitBackward = splitBackward;
@@ -66,7 +76,14 @@ std::string prepareTwin(Subject &subject, ModuleOp planned, bool splitBackward) 
     return twin.reason;
   subject.options.microbatches = twin.microbatches;
   subject.global = std::move(twin.module);
-  return partition(subject, splitBackward);
+  return partitionSubject(subject, splitBackward);
+}
+
+OwningOpRef<ModuleOp> withoutParameters(ModuleOp planned) {
+  OwningOpRef<ModuleOp> copy = planned.clone();
+  for (auto parameter : llvm::make_early_inc_range(copy->getOps<graph::ParameterOp>()))
+    parameter.erase(); // a twin has none
+  return copy;
 }
 
 /// The program with its own sizes, which is made when it is first asked for.
@@ -81,11 +98,8 @@ public:
   /// Whether a fault in the twin changes nothing here. Empty, or what it changes.
   std::string changeBy(const twin::test::StepMutant &mutant, ModuleOp twin) {
     if (!subject.local) {
-      subject.global = planned.clone();
-      for (auto parameter :
-           llvm::make_early_inc_range(subject.global->getOps<graph::ParameterOp>()))
-        parameter.erase(); // a twin has none
-      wrong = partition(subject, splitBackward);
+      subject.global = withoutParameters(planned);
+      wrong = partitionSubject(subject, splitBackward);
     }
     if (!wrong.empty())
       return wrong;
@@ -122,42 +136,75 @@ private:
   std::string wrong;
 };
 
-Json plantAll(const Subject &subject, Original &original, size_t most) {
-  Json planted = Json::object(), missed = Json::array(), same = Json::array(),
-       refused = Json::array();
-  for (const auto &mutant : twin::test::makeStepMutants(*subject.local, most)) {
-    OwningOpRef<ModuleOp> changed = twin::test::planted(*subject.local, mutant);
-    std::string place = mutant.kind + ": " + mutant.place;
-    const std::string found = subject.examine(*changed);
-    if (found.starts_with(kRefused))
-      refused.push_back(place + " (" + found + ")");
-    else if (!found.empty() && !found.starts_with(kUnproven))
-      planted[mutant.kind] = planted.value(mutant.kind, 0) + 1;
-    else if (std::string change = original.changeBy(mutant, *subject.local); change.empty())
-      same.push_back(place);
-    else
-      missed.push_back(place + " (" + change + ")");
-  }
-  return {{"planted", planted}, {"same", same}, {"missed", missed}, {"refused", refused}};
+/// Makes kernels of the ranks' program. Empty, or what is wrong with it then.
+std::string form(const Subject &subject, Subject &formed) {
+  formed.options = subject.options;
+  formed.global = ModuleOp(*subject.global).clone();
+  formed.local = ModuleOp(*subject.local).clone();
+  auto target = target::targetOf(*formed.local);
+  if (failed(target) || failed(kernels::formKernels(*formed.local, **target)))
+    return "can't be formed into kernels";
+  std::string found = formed.examine(*formed.local);
+  return found.empty() ? found : "as kernels: " + found;
 }
 
-DialectRegistry dialects() {
+/// What three further draws show of a fault that the first one doesn't.
+std::string changeByOtherDraws(Subject &subject, ModuleOp changed) {
+  const uint64_t seed = subject.options.seed;
+  std::string found;
+  for (uint64_t i = 1; i <= 3 && found.empty(); ++i) {
+    subject.options.seed = 100 * i + seed;
+    found = subject.examine(changed);
+  }
+  subject.options.seed = seed;
+  return found;
+}
+
+struct Outcome {
+  Json planted = Json::object(), missed = Json::array(), same = Json::array(),
+       refused = Json::array();
+
+  /// `isChange`: what a fault changes that isn't seen; empty: nothing.
+  void plant(const Subject &subject, const std::vector<twin::test::StepMutant> &mutants,
+             llvm::function_ref<std::string(const twin::test::StepMutant &, ModuleOp)> isChange) {
+    for (const auto &mutant : mutants) {
+      OwningOpRef<ModuleOp> changed = twin::test::planted(*subject.local, mutant);
+      std::string place = mutant.kind + ": " + mutant.place;
+      const std::string found = subject.examine(*changed);
+      if (found.starts_with(kRefused))
+        refused.push_back(place + " (" + found + ")");
+      else if (!found.empty() && !found.starts_with(kUnproven))
+        planted[mutant.kind] = planted.value(mutant.kind, 0) + 1;
+      else if (std::string change = isChange(mutant, *changed); change.empty())
+        same.push_back(place);
+      else
+        missed.push_back(place + " (" + change + ")");
+    }
+  }
+
+  Json json() const {
+    return {{"planted", planted}, {"same", same}, {"missed", missed}, {"refused", refused}};
+  }
+};
+
+DialectRegistry dialects(const target::Target &target) {
   DialectRegistry registry;
   registry.insert<graph::GraphDialect, dist::DistDialect, arith::ArithDialect, func::FuncDialect,
-                  math::MathDialect>();
+                  math::MathDialect, exec::ExecDialect>();
   graph::registerElementwiseModels(registry);
-  target::chooseTarget(registry, *target::find("cpu"));
+  target::chooseTarget(registry, target);
   return registry;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 5) {
-    std::cerr << "usage: verify-mutants MOST MICROBATCHES SPLIT FILE\n";
+  const target::Target *target = argc < 5 ? nullptr : target::find(argc > 5 ? argv[5] : "cpu");
+  if (!target) {
+    std::cerr << "usage: verify-mutants MOST MICROBATCHES SPLIT FILE [TARGET]\n";
     return 2;
   }
-  MLIRContext context(dialects());
+  MLIRContext context(dialects(*target));
   context.loadAllAvailableDialects();
   auto planned = parseSourceFile<ModuleOp>(argv[4], &context);
   if (!planned)
@@ -168,10 +215,27 @@ int main(int argc, char **argv) {
   subject.options.microbatches = microbatches;
   subject.options.ignoreIndex = -100;
   Original original(*planned, microbatches, splitBackward);
-  std::string wrong = prepareTwin(subject, *planned, splitBackward);
-  Json line = {{"wrong", wrong}};
+  const bool isOfTarget = argc > 5;
+  if (isOfTarget)
+    subject.global = withoutParameters(*planned);
+  std::string wrong = isOfTarget ? partitionSubject(subject, splitBackward)
+                                 : prepareTwin(subject, *planned, splitBackward);
+  Subject formed;
   if (wrong.empty())
-    line.update(plantAll(subject, original, std::stoul(argv[1])));
+    wrong = form(subject, formed);
+  Json line = {{"wrong", wrong}};
+  if (wrong.empty()) {
+    const size_t most = std::stoul(argv[1]);
+    Outcome outcome;
+    if (!isOfTarget)
+      outcome.plant(
+          subject, twin::test::makeStepMutants(*subject.local, most),
+          [&](const auto &mutant, ModuleOp) { return original.changeBy(mutant, *subject.local); });
+    outcome.plant(
+        formed, twin::test::makeKernelMutants(*formed.local, most),
+        [&](const auto &, ModuleOp changed) { return changeByOtherDraws(formed, changed); });
+    line.update(outcome.json());
+  }
   std::cout << line.dump() << std::endl;
   return wrong.empty() && line["missed"].empty() ? 0 : 1;
 }

@@ -1,0 +1,17 @@
+// What libraries compute, on strided parts of tensors.
+#pragma once
+
+#include "Kernels.h"
+
+#include "dtc/Interpreter/Interpreter.h"
+
+namespace dtc::interpreter {
+
+/// True for exec.matmul and exec.attention.
+bool isLibraryCall(mlir::Operation *op);
+
+/// Its results on one rank; not yet rounded.
+mlir::FailureOr<Tensors> evaluateLibraryCall(mlir::Operation *op, Operands operands,
+                                             Numerics numerics);
+
+} // namespace dtc::interpreter
