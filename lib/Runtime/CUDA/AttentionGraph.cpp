@@ -56,6 +56,16 @@ bool beginHeadsAligned(const StridedTensor &tensor) {
          std::all_of(tensor.strides.begin(), tensor.strides.end() - 1, isMultiple);
 }
 
+/// Backward kernels before cuDNN 9.26 read statistics as if they were dense, whatever their strides
+/// say.
+bool isDense(const StridedTensor &tensor) {
+  const Dims dense = stridesOf(tensor.shape);
+  for (size_t dim = 0; dim < dense.size(); ++dim)
+    if (tensor.shape[dim] != 1 && tensor.strides[dim] != dense[dim])
+      return false;
+  return true;
+}
+
 size_t numTensorsOf(fbs::AttentionKind kind) {
   return kind == fbs::AttentionKind::Forward ? kStats + 1 : kValueGrad + 1;
 }
@@ -300,6 +310,10 @@ Status AttentionGraph::make(uint64_t workspaceBytes) {
   for (size_t i = 0; i < numTensorsOf(call.kind); ++i)
     if (i != kStats && !beginHeadsAligned(call.tensors[i]))
       return refused("cuDNN has no attention whose heads don't begin at 16 bytes");
+  if (!isDense(call.tensors[kStats]))
+    return refused("cuDNN has no attention whose statistics don't follow each other");
+  if (sizes.keys == 1 || (call.causal && sizes.queries == 1))
+    return refused("cuDNN has no attention of one key, or of one query and a causal mask");
   if (call.causal && sizes.queries != sizes.keys && call.tensors.size() > numTensorsOf(call.kind))
     return refused(
         "cuDNN has no attention with a bias and a causal mask of fewer queries than keys");

@@ -36,6 +36,7 @@ struct Form {
   bool causal = true;
   int64_t queries = kQueries;
   bool joined = false; ///< parts of one tensor, token by token; there are as many queries as keys
+  bool turned = false; ///< statistics that lie query by query, and head by head within each
 };
 
 constexpr int64_t kJoinedHeads = kHeads + 2 * kGroups;
@@ -70,6 +71,8 @@ std::optional<size_t> partAt(size_t tensor, const Form &form) {
 /// As a call takes it. What is put and got is dense.
 StridedTensor givenAt(size_t tensor, const Form &form) {
   StridedTensor layout = layoutAt(tensor, form);
+  if (form.turned && tensor == kStatistics)
+    layout.strides = {form.queries * kHeads, 1, kHeads};
   if (partAt(tensor, form)) {
     layout.strides[1] = kJoinedHeads * kSize;
     layout.strides[0] = kKeys * layout.strides[1];
@@ -269,14 +272,30 @@ TEST_P(Conformance, AttentionInWindow) {
     onRanks(1, [&](Rank &rank) { return attend(rank, {.window = window}); });
 }
 
-/// cuDNN's planner takes the backward pass of such, and an H100 then wrote zeros.
+/// cuDNN's planner takes some graphs whose results are known to be wrong.
+static Status expectRefused(Rank &rank, const Form &form, const char *reason) {
+  Status status = attend(rank, form);
+  EXPECT_NE(status.message().find(reason), std::string::npos) << status.message();
+  return Status::ok();
+}
+
+/// An H100 wrote zeros for gradients.
 TEST_P(Conformance, CausalAttentionOfFewerQueriesWithBiasIsRefused) {
   if (!GetParam().hasAttention)
     GTEST_SKIP() << "the target decomposes attention when it compiles";
   onRanks(1, [](Rank &rank) {
-    Status status = attend(rank, {.bias = Bias::OfKeys});
-    EXPECT_NE(status.message().find("fewer queries than keys"), std::string::npos)
-        << status.message();
-    return Status::ok();
+    return expectRefused(rank, {.bias = Bias::OfKeys}, "fewer queries than keys");
+  });
+}
+
+/// NVIDIA's release notes and its frontend name these.
+TEST_P(Conformance, AttentionThatCudnnHasWrongIsRefused) {
+  if (!GetParam().hasAttention)
+    GTEST_SKIP() << "the target decomposes attention when it compiles";
+  onRanks(1, [](Rank &rank) {
+    return expectRefused(rank, {.queries = 1}, "one query and a causal mask");
+  });
+  onRanks(1, [](Rank &rank) {
+    return expectRefused(rank, {.turned = true}, "statistics don't follow each other");
   });
 }
