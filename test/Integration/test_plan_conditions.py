@@ -122,7 +122,7 @@ def test_an_odd_number_of_devices_is_told_what_suits(llama):
 def test_no_stage_has_nothing_to_do():
     command = ("dtc", "plan", MODELS / "mlp.onnx", "--loss", "mse", "--cluster", "dgx-h100")
     refused = call(*command, "--gpus", 16, "--plan", "pp=16")
-    assert refused.code == 3 and "of 16 stages 4 would have nothing to do, the first is 1" in refused.err
+    assert refused.code == 3 and "of 16 stages 5 would have nothing to do, the first is 1" in refused.err
     assert "pp=4" in check_call(*command, "--gpus", 4, "--plan", "pp=4").out
 
 

@@ -2,6 +2,7 @@
 
 #include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/AttentionParts.h"
+#include "dtc/Plan/Plan/KernelParts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,9 +23,8 @@ int64_t localBytes(const Value &value, const TensorSharding &sharding, const Mes
   return bytes;
 }
 
-/// Of an operand or result of an op; the same as of the layout that the choice gives it.
-static int64_t localBytes(const Value &value, const TensorFactors &tensor, const OpSharding &choice,
-                          const Mesh &mesh) {
+int64_t localBytes(const Value &value, const TensorFactors &tensor, const OpSharding &choice,
+                   const Mesh &mesh) {
   int64_t bytes = byteSize(value.type);
   for (size_t dim = 0; dim < value.shape.size(); ++dim) {
     int64_t parts = 1;
@@ -172,8 +172,7 @@ OpId OpWork::dropsOutputOf(OpId id) const {
   return -1;
 }
 
-/// Whether a value is a parameter, perhaps cast or broadcast.
-static bool isParameter(const Problem &problem, const ProblemFacts &facts, ValueId value) {
+bool OpWork::isParameter(ValueId value) const {
   while (facts.producer[value] >= 0) {
     const Op &op = problem.ops[facts.producer[value]];
     bool passes =
@@ -193,8 +192,8 @@ bool OpWork::isEpilogue(OpId id) const {
     OpId producer = facts.producer[value];
     return producer >= 0 && problem.ops[producer].kind == OpKind::Contraction;
   };
-  return (isProduct(op.operands[0]) && isParameter(problem, facts, op.operands[1])) ||
-         (isProduct(op.operands[1]) && isParameter(problem, facts, op.operands[0]));
+  return (isProduct(op.operands[0]) && isParameter(op.operands[1])) ||
+         (isProduct(op.operands[1]) && isParameter(op.operands[0]));
 }
 
 bool OpWork::exists(ValueId value) const {
@@ -209,46 +208,18 @@ bool OpWork::exists(ValueId value) const {
   return (op.kind == OpKind::Elementwise && !casts) || op.kind == OpKind::Reduction;
 }
 
-/// What isn't stored is part of a kernel that reads the product's result, unless what reads it is
-/// made with a product, too.
-bool OpWork::isInProduct(OpId id) const {
-  const Op &op = problem.ops[id];
-  if (!op.inProduct || !isOwnProgram(model.device(), model.getCluster().software))
-    return false;
-  const std::vector<OpId> &readers = facts.consumers[op.results[0]];
-  return exists(op.results[0]) || std::all_of(readers.begin(), readers.end(), [&](OpId reader) {
-           return problem.ops[reader].inProduct;
-         });
-}
-
-/// Of an op that a library computes while it makes a product. The result of a sum or of a gradient
-/// takes the product's place, and the other operand is read. GELU and sums have another result.
-double OpWork::bytesBesideProduct(OpId id, const OpSharding &choice, const Mesh &mesh) const {
-  const Op &op = problem.ops[id];
-  if (op.operands.size() == 1)
-    return double(localBytes(problem.values[op.results[0]], op.rule->results[0], choice, mesh));
-  auto isProduct = [&](ValueId value) {
-    OpId producer = facts.producer[value];
-    while (producer >= 0 && problem.ops[producer].kind == OpKind::View)
-      producer = facts.producer[problem.ops[producer].operands[0]];
-    return producer >= 0 && problem.ops[producer].kind == OpKind::Contraction;
-  };
-  double bytes = 0;
-  for (size_t i = 0; i < op.operands.size(); ++i)
-    if (ValueId operand = op.operands[i];
-        !isProduct(operand) && !isParameter(problem, facts, operand))
-      bytes += double(localBytes(problem.values[operand], op.rule->operands[i], choice, mesh));
-  return bytes;
-}
-
 double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
   const Op &op = problem.ops[id];
+  if (isOwn() && facts.kernelParts[id].isCounted)
+    return countedBytes(id, choice, mesh);
+  // A library's call reads parts of tensors, which no kernel has made.
+  const bool readsParts = isOwn() && isLibraryCall(op) && !op.inProduct;
   double operands = 0, results = 0, indices = 0;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Value &value = problem.values[op.operands[i]];
     bool again = std::find(op.operands.begin(), op.operands.begin() + i, op.operands[i]) !=
                  op.operands.begin() + i;
-    if (again || !exists(op.operands[i]))
+    if (again || (!exists(op.operands[i]) && !readsParts))
       continue;
     auto bytes = double(localBytes(value, op.rule->operands[i], choice, mesh));
     operands += bytes;
@@ -266,6 +237,9 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
   // A look-up reads only the rows it is asked for; its gradient writes them all.
   if (op.kind == OpKind::Lookup && !op.backward)
     return indices + 2 * results;
+  // Rows that are added to another term's are read and written where that is.
+  if (isOwn() && facts.kernelParts[id].addsInPlace)
+    return operands + 2 * rowsAdded(id, choice, mesh);
   if (isGpu())
     return operands + results; // the model of attention knows what it keeps inside
   return operands + results + 2 * (scratchBytes(id) + savedBytes(id)) * localShare(choice, mesh);
@@ -418,7 +392,10 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   result.kernels =
       op.kind != OpKind::View && std::any_of(op.results.begin(), op.results.end(),
                                              [&](ValueId value) { return exists(value); });
-  result.bytes = op.kind == OpKind::View ? 0 : movedBytes(id, choice, mesh);
+  const bool isCounted = isOwn() && facts.kernelParts[id].isCounted;
+  if (isCounted)
+    result.kernels = facts.kernelParts[id].launches;
+  result.bytes = op.kind == OpKind::View && !isCounted ? 0 : movedBytes(id, choice, mesh);
   if (sortsTwice(op, mesh)) {
     result.kernels *= 2;
     result.bytes *= 2;
@@ -429,7 +406,7 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
     return LocalWork{.kernels = 0};
   if (isInProduct(id))
     return LocalWork{.bytes = bytesBesideProduct(id, choice, mesh), .kernels = 0};
-  if (isOwnProgram(model.device(), model.getCluster().software) && joinsInPlace(problem, facts, id))
+  if (isOwn() && joinsInPlace(problem, facts, id))
     return LocalWork{.kernels = 0};
   if (isGpu())
     takeApart(op, localShare(choice, mesh), result);

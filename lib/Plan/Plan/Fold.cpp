@@ -165,7 +165,7 @@ bool Folder::sameOp(OpId a, OpId b, int block) const {
          x.scratch == y.scratch && x.saved == y.saved && x.keepRounds == y.keepRounds &&
          x.causal == y.causal && x.window == y.window && x.decomposed == y.decomposed &&
          x.workspace == y.workspace && x.partAlignment == y.partAlignment &&
-         x.inProduct == y.inProduct &&
+         x.inProduct == y.inProduct && facts.kernelParts[a] == facts.kernelParts[b] &&
          x.groupedExperts == y.groupedExperts && x.backward == y.backward && x.rounds == y.rounds &&
          x.name == y.name && x.rule == y.rule && sameList(x.operands, y.operands) &&
          sameList(x.results, y.results) && facts.batchFactor[a] == facts.batchFactor[b] &&
@@ -291,7 +291,8 @@ bool Folder::factsAgree() const {
         facts.sequenceSplit[id] != folded.sequenceSplit[at] ||
         facts.batchLinear[id] != folded.batchLinear[at] ||
         facts.sequenceLinear[id] != folded.sequenceLinear[at] ||
-        facts.isStatic[id] != folded.isStatic[at])
+        facts.isStatic[id] != folded.isStatic[at] ||
+        facts.kernelParts[id] != folded.kernelParts[at])
       return false;
   }
   for (size_t value = 0; value < problem.values.size(); ++value) {

@@ -1,6 +1,7 @@
 // What follows from a problem alone.
 #include "Materialization.h"
 
+#include "dtc/Plan/Plan/KernelParts.h"
 #include "dtc/Plan/Plan/Problem.h"
 
 #include <algorithm>
@@ -323,6 +324,7 @@ ProblemFacts::ProblemFacts(const Problem &problem)
   for (const FunctionResult &result : problem.results)
     isResult[result.value] = true;
   materialized = findStored(problem, *this);
+  kernelParts = findKernelParts(problem, *this);
   GradientMatcher(problem, *this, gradientOf).run();
   for (size_t i = 0; i < problem.results.size(); ++i) {
     ValueId of = problem.results[i].kind == ResultKind::Gradient

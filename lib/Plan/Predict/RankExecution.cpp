@@ -406,7 +406,7 @@ void RankExecution::runSum(OpId id) {
         return problem.values[value].kind != ValueKind::Accumulator;
       }));
   if (terms > 1) {
-    total.seconds = model.gradientSumSeconds(double(bytes), terms);
+    total.seconds = work.sumSeconds(id, bytes);
     total.hostSeconds = model.hostSeconds(1);
   }
   total.writes = {addBuffer(bytes)};

@@ -112,6 +112,10 @@ static Key signature(const Problem &problem, const ProblemFacts &facts, const Ex
     key.insert(key.end(), {facts.batchFactor[id], facts.isStatic[id], experts.factor[id],
                            experts.runs[id], feedsNormalization(problem, facts, op)});
     key.insert(key.end(), facts.sequenceFactors[id].begin(), facts.sequenceFactors[id].end());
+    const KernelPart &part = facts.kernelParts[id];
+    key.insert(key.end(), {part.launches, part.isCounted, part.addsInPlace});
+    key.insert(key.end(), part.reads.begin(), part.reads.end());
+    key.insert(key.end(), part.writes.begin(), part.writes.end());
     key.push_back(-6);
   }
   for (ValueId value : bundle.values) {

@@ -2,6 +2,8 @@
 #include "dtc/Plan/Shard/ShardingSolver.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
+#include "dtc/Plan/Cost/AttentionForm.h"
+
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -169,12 +171,18 @@ void ShardingSolver::addAddition(OpId op) {
   Member made = maker(total);
   if (made.type == Member::Fixed)
     return;
-  double passes = double(problem.ops[op].operands.size() + 1);
+  const std::vector<ValueId> &operands = problem.ops[op].operands;
+  const auto terms = std::count_if(operands.begin(), operands.end(),
+                                   [&](ValueId operand) { return operand >= problem.arguments; });
+  const bool sharesKernels = terms > 1 && isOwnProgram(model.device(), model.getCluster().software);
   std::vector<double> costs;
-  for (const View &view : views(made))
+  for (const View &view : views(made)) {
+    const int64_t bytes = localBytes(problem.values[total], shardings[view.made], mesh);
     costs.push_back(numMicrobatches *
-                    model.streamSeconds(passes * double(localBytes(problem.values[total],
-                                                                   shardings[view.made], mesh))));
+                    (sharesKernels
+                         ? work.sumSeconds(op, bytes)
+                         : model.streamSeconds(double(operands.size() + 1) * double(bytes))));
+  }
   std::vector<int> own(costs.size());
   std::iota(own.begin(), own.end(), 0);
   network.addTerm({made.variable}, {own}, std::move(costs));

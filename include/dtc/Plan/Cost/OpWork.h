@@ -57,6 +57,9 @@ public:
   /// The bytes that a ring holds beside what one of its steps needs: the parts that are on their
   /// way, and the results of the steps so far.
   int64_t ringBytes(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
+  /// Time of adding up the terms of a GradientSum, of which a device has so many bytes each. What
+  /// earlier microbatches left isn't among them.
+  double sumSeconds(OpId op, int64_t bytes) const;
   /// Time of the op itself with the communication inside it.
   double seconds(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
 
@@ -79,6 +82,8 @@ public:
 
 private:
   bool isGpu() const { return model.device().multiprocessors > 0; }
+  /// Whether kernels are those that dtc's own programs have on GPUs.
+  bool isOwn() const;
   /// Whether an op is a bias that the product before it adds.
   bool isEpilogue(OpId op) const;
   double logitBytes(const Op &op) const;
@@ -87,6 +92,11 @@ private:
   void addRotary(const Op &op, LocalWork &work) const;
   double movedBytes(OpId op, const sharding::OpSharding &choice,
                     const sharding::Mesh &mesh) const;
+  /// Whether a value is a parameter, perhaps cast or broadcast.
+  bool isParameter(ValueId value) const;
+  double countedBytes(OpId op, const sharding::OpSharding &choice,
+                      const sharding::Mesh &mesh) const;
+  double rowsAdded(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
   /// Whether dtc's own program computes an op while a library makes a product.
   bool isInProduct(OpId op) const;
   double bytesBesideProduct(OpId op, const sharding::OpSharding &choice,
@@ -107,6 +117,9 @@ double localShare(const sharding::OpSharding &choice, const sharding::Mesh &mesh
 /// Bytes of one device's shard.
 int64_t localBytes(const Value &value, const sharding::TensorSharding &sharding,
                    const sharding::Mesh &mesh);
+/// The same of an operand or result of an op, as the choice lays it out.
+int64_t localBytes(const Value &value, const sharding::TensorFactors &tensor,
+                   const sharding::OpSharding &choice, const sharding::Mesh &mesh);
 
 /// What `bytes` take in memory, where every tensor begins at a cache line.
 int64_t placedBytes(int64_t bytes);

@@ -154,6 +154,16 @@ std::string check(const Problem &problem);
 /// Accumulators of gradients have the same names, and aren't among them.
 std::map<std::string, ValueId> parametersByName(const Problem &problem);
 
+/// What an op adds to the kernels of dtc's own programs on GPUs (KernelParts.h).
+struct KernelPart {
+  std::vector<int> reads;  ///< by operand: how many kernels read it for this op first
+  std::vector<int> writes; ///< by result: whether it is written
+  int launches = 0;
+  bool isCounted = false;   ///< else the op is priced alone, as a library's call or a look-up
+  bool addsInPlace = false; ///< a sum by index that goes to where the other terms of a sum are
+  bool operator==(const KernelPart &) const = default;
+};
+
 /// Facts that follow from a problem and that every planner needs.
 struct ProblemFacts {
   explicit ProblemFacts(const Problem &problem);
@@ -189,6 +199,7 @@ struct ProblemFacts {
   std::vector<bool> isResult;
   /// By value: whether it exists in memory, or only within a fused kernel.
   std::vector<bool> materialized;
+  std::vector<KernelPart> kernelParts; ///< by op
   /// By gradient value: the forward value it is the gradient of, or -1.
   std::vector<ValueId> gradientOf;
   /// By argument: the index of its gradient among the results, or -1.

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 using dtc::sharding::Mesh;
@@ -78,14 +80,15 @@ TEST(OpWork, ProductsAddTheirBias) {
 
 TEST(OpWork, SoftwareWithoutFusedKernelsPaysTheirTraffic) {
   Problem gpt = load("gpt");
-  Totals fused = totals(gpt, {}, OpKind::Normalization);
+  const Software other{.fusedSoftmax = false}; // not dtc's own
+  Totals fused = totals(gpt, other, OpKind::Normalization);
   Totals apart = totals(gpt, {.fusedNorm = false}, OpKind::Normalization);
   EXPECT_EQ(apart.bytes, 8 * fused.bytes);
   EXPECT_GT(apart.kernels, fused.kernels);
   EXPECT_GT(totals(gpt, {.fusedLoss = false}, OpKind::Loss).seconds,
-            2 * totals(gpt, {}, OpKind::Loss).seconds);
+            2 * totals(gpt, other, OpKind::Loss).seconds);
   EXPECT_EQ(totals(gpt, {.fusedNorm = false}, OpKind::Loss).seconds,
-            totals(gpt, {}, OpKind::Loss).seconds);
+            totals(gpt, other, OpKind::Loss).seconds);
 }
 
 TEST(OpWork, MetricsPassOverTheLogitsInSinglePrecision) {
@@ -94,7 +97,8 @@ TEST(OpWork, MetricsPassOverTheLogitsInSinglePrecision) {
     return op.kind == OpKind::Loss && !op.backward;
   });
   const Value &logits = gpt.values[loss.operands[0]];
-  Totals none = totals(gpt, {}, OpKind::Loss), two = totals(gpt, {.lossMetrics = 2}, OpKind::Loss);
+  Totals none = totals(gpt, {.fusedSoftmax = false}, OpKind::Loss),
+         two = totals(gpt, {.lossMetrics = 2}, OpKind::Loss);
   EXPECT_EQ(two.bytes - none.bytes,
             2 * double(logits.elements()) * (byteSize(logits.type) + 5 * 4));
   EXPECT_EQ(two.kernels - none.kernels, 6);
@@ -191,6 +195,28 @@ TEST(OpWork, OwnProductsMakeWhatFollowsThem) {
             totals(load("gpt"), {}, OpKind::Elementwise).seconds);
   EXPECT_EQ(totals(gpt, {.fusedNorm = false}, OpKind::Elementwise).seconds,
             totals(load("gpt"), {.fusedNorm = false}, OpKind::Elementwise).seconds);
+}
+
+/// A sum goes on to its norm, and a norm's gradient to a sum. With 3 and 6 passes of their own they
+/// would move 5 and 8 tensors; what columns read once more makes it 8.
+TEST(OpWork, OwnKernelsShareWhatTheyReadAndMake) {
+  const Problem llama = load("llama");
+  const ProblemFacts facts(llama);
+  const Cluster own = cluster("a100-80");
+  const CostModel model(own, 1);
+  const OpWork work(llama, facts, model);
+  auto of = [&](OpId id) {
+    OpSharding whole;
+    whole.factors.resize(llama.ops[id].rule->factors.size());
+    return work.work(id, whole, Mesh());
+  };
+  const int64_t tensor = llama.values[llama.ops[32].results[0]].bytes();
+  auto tensors = [&](double bytes) { return std::llround(bytes / double(tensor)); };
+  EXPECT_EQ(tensors(of(32).bytes + of(33).bytes), 4);
+  EXPECT_EQ(of(32).kernels + of(33).kernels, 1);
+  const double sums = work.sumSeconds(54, tensor) + work.sumSeconds(56, tensor);
+  EXPECT_NEAR(sums, model.streamSeconds(5 * double(tensor)), 1e-9);
+  EXPECT_EQ(tensors(of(55).bytes), 3);
 }
 
 TEST(OpWork, ProcessorsRunWhatWasCompiled) {

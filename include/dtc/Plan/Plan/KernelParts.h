@@ -1,0 +1,23 @@
+// What each op adds to the kernels of dtc's own programs on GPUs, by which these are priced as the
+// compiler forms them (lib/Kernels/Clusters.h). A residual sum, a norm and its gradient:
+//
+//   y = x + a              one kernel reads x and a, writes y and n, and launches once. So the sum
+//   n = norm y             has two reads and a write, and the norm has a write alone.
+//   dy = norm_grad y dn    one kernel reads y, dn and dz, and writes dx. Another reads y and dn
+//   dx = dy + dz           once more, for the gradient of the scale. Nothing writes dy.
+//
+// Short arithmetic that is stored nowhere belongs to each kernel that reads it. What a library's
+// call reads through views is read by the call.
+#pragma once
+
+#include "dtc/Plan/Plan/Problem.h"
+
+namespace dtc::plan {
+
+/// By op. Asks the facts for producers, consumers, results and what is materialized.
+std::vector<KernelPart> findKernelParts(const Problem &problem, const ProblemFacts &facts);
+
+/// Whether a library computes an op, or part of it.
+bool isLibraryCall(const Op &op);
+
+} // namespace dtc::plan
