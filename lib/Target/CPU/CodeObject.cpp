@@ -60,12 +60,8 @@ static LogicalResult lowerToLLVM(ModuleOp module) {
   return failed(passes.run(module)) ? failure() : verify(module);
 }
 
-static MachineOptions machineOptions(const CompileOptions &options) {
-  MachineOptions machine;
-  machine.optLevel = options.optLevel;
-  machine.processor = options.cpu.empty() ? hostProcessor()
-                                          : Processor{options.cpu, options.features};
-  return machine;
+static Processor processorOf(const CompileOptions &options) {
+  return options.cpu.empty() ? hostProcessor() : Processor{options.cpu, options.features};
 }
 
 /// The loops of a kernel as text, the same for all kernels that have the same.
@@ -97,15 +93,13 @@ translatePart(ModuleOp part, const std::string &dumpPath) {
 
 struct KernelCompilation::State {
   explicit State(const CompileOptions &options)
-      : options(options), machine(machineOptions(options)),
+      : options(options), compiler(processorOf(options)),
         parts(options.threads, [this](target::TranslatedModule &part, size_t number) {
-          MachineOptions own = machine;
-          own.dumpPath = dumpPath(this->options, "kernels" + Twine(number));
-          return compileObject(part, own);
+          return compiler.compile(part, dumpPath(this->options, "kernels" + Twine(number)));
         }) {}
 
   CompileOptions options;
-  MachineOptions machine;
+  ObjectCompiler compiler;
   std::vector<std::string> symbols;
   llvm::StringMap<std::string> compiled; ///< symbol of the first kernel with these loops
   std::vector<std::string> definitions;  ///< SAME=SYMBOL of the others
@@ -168,13 +162,13 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   if (!objects)
     return objects.takeError();
   if (state->symbols.empty()) // libraries do it all
-    return target::CodeObject{{}, {}, recordedFeatures(state->machine.processor.features), {}};
+    return target::CodeObject{{}, {}, recordedFeatures(state->compiler.processor.features), {}};
   auto linked = linkSharedObject(*objects, state->symbols, state->definitions);
   if (!linked)
     return linked.takeError();
   return target::CodeObject{{{"kernels.so", std::move(*linked)}},
                             state->symbols,
-                            recordedFeatures(state->machine.processor.features),
+                            recordedFeatures(state->compiler.processor.features),
                             {}};
 }
 

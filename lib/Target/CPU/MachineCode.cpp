@@ -29,7 +29,7 @@ static std::string featureString(const Processor &processor) {
   return text;
 }
 
-static Expected<std::unique_ptr<TargetMachine>> targetMachine(const MachineOptions &options) {
+static Expected<std::unique_ptr<TargetMachine>> targetMachine(const Processor &processor) {
   static std::once_flag once;
   std::call_once(once, [] {
     InitializeNativeTarget();
@@ -40,54 +40,37 @@ static Expected<std::unique_ptr<TargetMachine>> targetMachine(const MachineOptio
   const llvm::Target *found = TargetRegistry::lookupTarget(triple, message);
   if (!found)
     return error(message);
-  std::unique_ptr<TargetMachine> machine(found->createTargetMachine(
-      triple, options.processor.name, featureString(options.processor), TargetOptions(),
-      Reloc::PIC_, CodeModel::Small,
-      options.optLevel >= 3 ? CodeGenOptLevel::Aggressive : CodeGenOptLevel::Default));
-  if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(options.processor.name))
-    return error("unknown processor: " + options.processor.name);
+  std::unique_ptr<TargetMachine> machine(
+      found->createTargetMachine(triple, processor.name, featureString(processor), TargetOptions(),
+                                 Reloc::PIC_, CodeModel::Small, CodeGenOptLevel::Aggressive));
+  if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(processor.name))
+    return error("unknown processor: " + processor.name);
   return machine;
 }
 
-static OptimizationLevel optimizationLevel(unsigned level) {
-  switch (level) {
-  case 0:
-    return OptimizationLevel::O0;
-  case 1:
-    return OptimizationLevel::O1;
-  case 2:
-    return OptimizationLevel::O2;
-  default:
-    return OptimizationLevel::O3;
-  }
-}
-
-static void optimize(Module &module, TargetMachine &machine, unsigned level) {
+static void optimize(Module &module, TargetMachine &machine) {
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager components;
   ModuleAnalysisManager modules;
   PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.LoopInterleaving = level >= 2;
+  tuning.LoopVectorization = tuning.LoopInterleaving = true;
   PassBuilder builder(&machine, tuning);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  ModulePassManager passes = level == 0
-                                 ? builder.buildO0DefaultPipeline(OptimizationLevel::O0)
-                                 : builder.buildPerModuleDefaultPipeline(optimizationLevel(level));
-  passes.run(module, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
 }
 
-static void setAttributes(Module &module, const MachineOptions &options) {
-  std::string features = featureString(options.processor);
-  bool wide = llvm::is_contained(options.processor.features, "avx512f");
+static void setAttributes(Module &module, const Processor &processor) {
+  std::string features = featureString(processor);
+  bool wide = llvm::is_contained(processor.features, "avx512f");
   for (Function &function : module) {
     if (function.isDeclaration())
       continue;
-    function.addFnAttr("target-cpu", options.processor.name);
+    function.addFnAttr("target-cpu", processor.name);
     function.addFnAttr("target-features", features);
     if (wide)
       function.addFnAttr("prefer-vector-width", "512");
@@ -104,20 +87,36 @@ static void dump(const std::string &path, StringRef bytes) {
     file << bytes;
 }
 
-Expected<std::vector<char>> compileObject(target::TranslatedModule &translated,
-                                          const MachineOptions &options) {
-  auto machine = targetMachine(options);
+ObjectCompiler::ObjectCompiler(Processor processor) : processor(std::move(processor)) {}
+
+ObjectCompiler::~ObjectCompiler() = default;
+
+Expected<std::unique_ptr<TargetMachine>> ObjectCompiler::takeMachine() {
+  {
+    std::lock_guard lock(mutex);
+    if (!idle.empty()) {
+      auto machine = std::move(idle.back());
+      idle.pop_back();
+      return machine;
+    }
+  }
+  return targetMachine(processor);
+}
+
+Expected<std::vector<char>> ObjectCompiler::compile(target::TranslatedModule &translated,
+                                                    const std::string &dumpPath) {
+  auto machine = takeMachine();
   if (!machine)
     return machine.takeError();
-  std::unique_ptr<Module> &llvmModule = translated.module;
-  llvmModule->setDataLayout((*machine)->createDataLayout());
-  llvmModule->setTargetTriple((*machine)->getTargetTriple());
-  setAttributes(*llvmModule, options);
-  optimize(*llvmModule, **machine, options.optLevel);
-  if (!options.dumpPath.empty()) {
+  Module &module = *translated.module;
+  module.setDataLayout((*machine)->createDataLayout());
+  module.setTargetTriple((*machine)->getTargetTriple());
+  setAttributes(module, processor);
+  optimize(module, **machine);
+  if (!dumpPath.empty()) {
     std::string text;
-    raw_string_ostream(text) << *llvmModule;
-    dump(options.dumpPath + ".ll", text);
+    raw_string_ostream(text) << module;
+    dump(dumpPath + ".ll", text);
   }
   SmallVector<char, 0> bytes;
   raw_svector_ostream stream(bytes);
@@ -125,9 +124,11 @@ Expected<std::vector<char>> compileObject(target::TranslatedModule &translated,
   if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile,
                                       /*DisableVerify=*/true))
     return error("the target writes no object files");
-  passes.run(*llvmModule);
-  if (!options.dumpPath.empty())
-    dump(options.dumpPath + ".o", stream.str());
+  passes.run(module);
+  if (!dumpPath.empty())
+    dump(dumpPath + ".o", stream.str());
+  std::lock_guard lock(mutex);
+  idle.push_back(std::move(*machine));
   return std::vector<char>(bytes.begin(), bytes.end());
 }
 

@@ -4,21 +4,36 @@
 #include "dtc/Target/CPU/Features.h"
 #include "dtc/Target/PartCompiler.h"
 
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+namespace llvm {
+class TargetMachine;
+} // namespace llvm
+
 namespace dtc::cpu {
 
-struct MachineOptions {
-  Processor processor;
-  unsigned optLevel = 3;
-  std::string dumpPath; ///< if set: path.ll and path.o are left
-};
+/// Makes object files of modules, optimized for a processor. Several threads may compile modules at
+/// once.
+class ObjectCompiler {
+public:
+  explicit ObjectCompiler(Processor processor);
+  ~ObjectCompiler();
 
-/// The object file of a module, optimized for a processor. Several threads may compile modules
-/// at once.
-llvm::Expected<std::vector<char>> compileObject(target::TranslatedModule &translated,
-                                                const MachineOptions &options);
+  /// With a `dumpPath`, path.ll and path.o are left.
+  llvm::Expected<std::vector<char>> compile(target::TranslatedModule &translated,
+                                            const std::string &dumpPath);
+
+  const Processor processor;
+
+private:
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> takeMachine();
+
+  std::mutex mutex;
+  std::vector<std::unique_ptr<llvm::TargetMachine>> idle; ///< made once for each thread
+};
 
 /// Links object files into a shared object that exports `symbols`. Each of the definitions,
 /// SAME=SYMBOL, gives the code of a symbol to another one, too.

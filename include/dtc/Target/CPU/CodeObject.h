@@ -12,7 +12,6 @@ namespace dtc::cpu {
 struct CompileOptions {
   std::string cpu;                   ///< LLVM's name; empty: the host's, with its features
   std::vector<std::string> features; ///< for a named cpu: further features
-  unsigned optLevel = 3;             ///< 0 to 3
   unsigned threads = 0;              ///< 0: as many as the machine has
   std::string dumpDir;               ///< if set: kernels.{mlir,ll,o,so} are left there
 };
