@@ -73,19 +73,12 @@ private:
   }
   exec::PlaceAttr wholeOf(Value tensor) { return placeOf(tensor, denseView(tensor)); }
 
-  /// The view if the library takes such a part. Nothing steps along a dimension of size 1, whose
-  /// stride becomes that of a dense tensor.
-  std::optional<StridedView> taken(Value tensor, StridedView view) const {
+  /// The view if the library takes such a part.
+  std::optional<StridedView> taken(Value tensor, const StridedView &view) const {
     ArrayRef<int64_t> shape = shapeOf(tensor);
-    if (alignment == 0 || shape.size() != kRank || view.offset % alignment != 0)
-      return std::nullopt;
-    for (size_t dim = kRank; dim-- > 0;)
-      if (shape[dim] == 1)
-        view.strides[dim] = dim + 1 == kRank ? 1 : shape[dim + 1] * view.strides[dim + 1];
-    auto isAligned = [&](int64_t stride) { return stride > 0 && stride % alignment == 0; };
-    if (view.strides.back() != 1 || !llvm::all_of(ArrayRef(view.strides).drop_back(), isAligned))
-      return std::nullopt;
-    return view;
+    auto place =
+        shape.size() == kRank ? sharding::alignedRows(shape, view, alignment) : std::nullopt;
+    return place ? std::optional(StridedView{*place, view.base}) : std::nullopt;
   }
 
   /// The part of a stored tensor that an operand is.
@@ -132,8 +125,7 @@ private:
     StridedView whole = denseView(concat.getResult());
     SmallVector<std::pair<OpResult, StridedView>> parts;
     for (Value part : concat.getInputs()) {
-      auto place =
-          part.hasOneUse() ? placeOfSource(part, whole.offset, whole.strides) : std::nullopt;
+      auto place = part.hasOneUse() ? placeOfSource(part, whole) : std::nullopt;
       auto result = place ? dyn_cast<OpResult>(place->base) : OpResult();
       if (!result || result.getOwner() != op || !result.hasOneUse() ||
           !(place = taken(result, *place)))

@@ -136,12 +136,7 @@ private:
 
   /// A contiguous tensor with these indices that doesn't exist yet.
   StridedView virtualView(const IndexOrder &indices) const {
-    StridedView view;
-    view.strides.resize(indices.size());
-    int64_t stride = 1;
-    for (size_t dim = indices.size(); dim-- > 0; stride *= sizes[indices[dim]])
-      view.strides[dim] = stride;
-    return view;
+    return {sharding::dense(shapeOf(indices)), Value()};
   }
 
   std::vector<ContractionIndex> indicesOf(const Arrangement &arrangement) const {

@@ -4,6 +4,7 @@
 
 #include "dtc/Dialect/Graph/AlikeOps.h"
 #include "dtc/Dialect/Graph/StepOps.h"
+#include "dtc/Dialect/Graph/StridedReads.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
 using namespace mlir;
@@ -191,6 +192,7 @@ const plan::Op *Extractor::likeOf(Operation *source) {
   op.saved = trains ? cost.saved : 0;
   op.causal = cost.causal;
   op.window = cost.window;
+  op.reads = stridedReads(source);
   op.groupedExperts = expertsFactor(source, op.rule);
   addRounds(source, op);
   return &op;

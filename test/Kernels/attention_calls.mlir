@@ -80,3 +80,16 @@ func.func @third(%x: tensor<2x16x16xbf16>, %w: tensor<16x4x24xbf16>, %q: tensor<
   %o, %lse = dtc.attention %q, %q, %v scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
   return %o : tensor<2x16x4x8xbf16>
 }
+
+// -----
+
+// Every second token: the stride is that of two.
+// CHECK-LABEL: func.func @steps
+// CHECK-NOT: dtc.slice
+// CHECK: exec.attention(%arg0, %arg0, %arg0) scale 5.000000e-01 places [#exec.place<0, [2, 16, 4, 8], [1024, 64, 8, 1]>, #exec.place<32, [2, 16, 4, 8], [1024, 64, 8, 1]>, #exec.place<0, [2, 16, 4, 8], [1024, 64, 8, 1]>,
+func.func @steps(%x: tensor<2x32x4x8xbf16>) -> tensor<2x16x4x8xbf16> {
+  %q = dtc.slice %x offsets [0, 0, 0, 0] strides [1, 2, 1, 1] : tensor<2x32x4x8xbf16> -> tensor<2x16x4x8xbf16>
+  %k = dtc.slice %x offsets [0, 1, 0, 0] strides [1, 2, 1, 1] : tensor<2x32x4x8xbf16> -> tensor<2x16x4x8xbf16>
+  %o, %lse = dtc.attention %q, %k, %q scale 0.5 : tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16>, tensor<2x16x4x8xbf16> -> tensor<2x16x4x8xbf16>, tensor<2x4x16xf32>
+  return %o : tensor<2x16x4x8xbf16>
+}

@@ -7,85 +7,42 @@
 namespace dtc::plan {
 namespace {
 
-using Strides = std::vector<int64_t>;
+using sharding::Strided;
 
-Strides denseStrides(const std::vector<int64_t> &shape) {
-  Strides strides(shape.size(), 1);
-  for (size_t dim = shape.size(); dim-- > 1;)
-    strides[dim - 1] = strides[dim] * shape[dim];
-  return strides;
+std::optional<Strided> taken(const Op &attention, const std::vector<int64_t> &shape,
+                             const Strided &place) {
+  const bool reads = attention.partAlignment > 0 && shape.size() == 4;
+  return reads ? sharding::alignedRows(shape, place, attention.partAlignment) : std::nullopt;
 }
 
-/// Of the same elements in another shape; nothing where none say it.
-std::optional<Strides> reshaped(const std::vector<int64_t> &shape, const Strides &strides,
-                                const std::vector<int64_t> &to) {
-  Strides result(to.size(), 1);
-  size_t left = shape.size();
-  int64_t size = 1, stride = 1; // what is left of the dimensions that are joined
-  for (size_t dim = to.size(); dim-- > 0;) {
-    if (to[dim] == 1)
-      continue;
-    while (left > 0 && (size == 1 || shape[left - 1] == 1 || strides[left - 1] == stride * size)) {
-      --left;
-      if (shape[left] == 1)
-        continue;
-      if (size == 1)
-        stride = strides[left];
-      size *= shape[left];
-    }
-    if (size % to[dim] != 0)
-      return std::nullopt;
-    result[dim] = stride;
-    size /= to[dim];
-    stride *= to[dim];
-  }
-  return result;
-}
-
-/// Those of an op's result from those of its operand.
-std::optional<Strides> viewed(const Problem &problem, const Op &op, const Strides &strides) {
-  const std::vector<int64_t> &from = problem.values[op.operands[0]].shape,
-                             &to = problem.values[op.results[0]].shape;
-  if (op.kind == OpKind::View)
-    return reshaped(from, strides, to);
-  if (op.name == "dtc.slice")
-    return strides;
-  if (op.name != "dtc.transpose")
-    return std::nullopt;
-  Strides result;
-  const sharding::TensorFactors &before = op.rule->operands[0];
-  for (const auto &factors : op.rule->results[0]) {
-    auto dim = std::find(before.begin(), before.end(), factors) - before.begin();
-    result.push_back(strides[static_cast<size_t>(dim)]);
-  }
-  return result;
-}
-
-bool isTaken(const std::vector<int64_t> &shape, const Strides &strides, int64_t alignment) {
-  for (size_t dim = 0; dim + 1 < shape.size(); ++dim)
-    if (shape[dim] != 1 && strides[dim] % alignment != 0)
-      return false;
-  return shape.size() == 4 && strides.back() == 1;
+/// Whether the result's elements are those of an operand, which strides may tell.
+bool isView(const Op &op) {
+  return op.operands.size() == 1 && (op.kind == OpKind::View || !op.reads.empty());
 }
 
 /// A value as a part of one that is stored, whoever reads it.
 struct Part {
   ValueId base = -1;
-  Strides strides;
+  Strided place;
 };
 
 std::optional<Part> partOf(const Problem &problem, const ProblemFacts &facts, ValueId value) {
   const OpId producer = facts.producer[value];
-  const Part whole = {value, denseStrides(problem.values[value].shape)};
+  const std::vector<int64_t> &shape = problem.values[value].shape;
+  const Part whole = {value, sharding::dense(shape)};
   if (producer < 0)
     return whole;
   const Op &op = problem.ops[producer];
-  if (op.kind == OpKind::View || op.kind == OpKind::Reindex) {
-    std::optional<Part> before = partOf(problem, facts, op.operands[0]);
-    std::optional<Strides> strides;
-    if (before)
-      strides = viewed(problem, op, before->strides);
-    return strides ? std::optional(Part{before->base, *strides}) : std::nullopt;
+  if (isView(op)) {
+    const ValueId source = op.operands[0];
+    std::optional<Part> before = partOf(problem, facts, source);
+    if (!before)
+      return std::nullopt;
+    std::optional<Strided> place =
+        op.kind == OpKind::View
+            ? sharding::reshaped(problem.values[source].shape, before->place, shape)
+            : sharding::readOf(before->place, op.reads);
+    return place ? std::optional(Part{before->base, *place}) : std::nullopt;
   }
   // What a kernel makes, it makes part by part.
   const bool isCall =
@@ -94,10 +51,69 @@ std::optional<Part> partOf(const Problem &problem, const ProblemFacts &facts, Va
 }
 
 std::optional<Part> takenPart(const Problem &problem, const ProblemFacts &facts, ValueId value,
-                              int64_t alignment) {
+                              const Op &attention) {
   std::optional<Part> part = partOf(problem, facts, value);
-  const bool taken = part && isTaken(problem.values[value].shape, part->strides, alignment);
-  return taken ? part : std::nullopt;
+  return part && taken(attention, problem.values[value].shape, part->place) ? part : std::nullopt;
+}
+
+/// All operands but a bias, which is the last.
+std::vector<ValueId> operandsInParts(const Op &attention) {
+  const size_t most = attention.backward ? 6 : 3; // output, statistics and gradient, too
+  std::vector<ValueId> operands = attention.operands;
+  operands.resize(std::min(operands.size(), most));
+  return operands;
+}
+
+/// The dimension along which an op puts its operands together, if it adds nothing of its own as
+/// padding does.
+std::optional<size_t> joinedDim(const Problem &problem, const Op &op) {
+  const Value &joined = problem.values[op.results[0]];
+  int64_t elements = 0;
+  std::optional<size_t> dim;
+  for (ValueId value : op.operands) {
+    const std::vector<int64_t> &part = problem.values[value].shape;
+    elements += problem.values[value].elements();
+    if (part.size() != joined.shape.size())
+      return std::nullopt;
+    for (size_t i = 0; i < part.size(); ++i) {
+      if (part[i] == joined.shape[i])
+        continue;
+      if (dim.value_or(i) != i)
+        return std::nullopt;
+      dim = i;
+    }
+  }
+  return op.kind == OpKind::Join && elements == joined.elements() ? dim : std::nullopt;
+}
+
+/// Whether one op reads the value, once, and nothing else does.
+bool isReadOnce(const Problem &problem, const ProblemFacts &facts, ValueId value) {
+  if (facts.consumers[value].size() != 1 || facts.isResult[value])
+    return false;
+  const std::vector<ValueId> &read = problem.ops[facts.consumers[value][0]].operands;
+  return std::count(read.begin(), read.end(), value) == 1;
+}
+
+/// The op that makes a value which becomes the part of another at this place, if it can write it
+/// there; else -1.
+OpId writerOf(const Problem &problem, const ProblemFacts &facts, ValueId value, Strided place) {
+  for (;;) {
+    const OpId producer = facts.producer[value];
+    const std::vector<int64_t> &shape = problem.values[value].shape;
+    if (producer < 0 || !isReadOnce(problem, facts, value))
+      return -1;
+    const Op &op = problem.ops[producer];
+    if (!isView(op))
+      return taken(op, shape, place) ? producer : -1;
+    const std::vector<int64_t> &source = problem.values[op.operands[0]].shape;
+    std::optional<Strided> before = op.kind == OpKind::View
+                                        ? sharding::reshaped(shape, place, source)
+                                        : sharding::placeOfOperand(source, op.reads, shape, place);
+    if (!before)
+      return -1;
+    value = op.operands[0];
+    place = *before;
+  }
 }
 
 } // namespace
@@ -105,15 +121,16 @@ std::optional<Part> takenPart(const Problem &problem, const ProblemFacts &facts,
 bool isReadInPlace(const Problem &problem, const ProblemFacts &facts, OpId attention,
                    ValueId value) {
   const Op &op = problem.ops[attention];
-  if (op.kind != OpKind::Attention || op.decomposed || op.partAlignment == 0)
+  if (op.kind != OpKind::Attention || op.decomposed)
     return false;
-  std::optional<Part> part = takenPart(problem, facts, value, op.partAlignment);
-  if (!part)
+  const std::vector<ValueId> operands = operandsInParts(op);
+  std::optional<Part> part = takenPart(problem, facts, value, op);
+  if (!part || std::find(operands.begin(), operands.end(), value) == operands.end())
     return false;
   std::set<ValueId> read;
   int64_t elements = 0;
-  for (ValueId operand : op.operands)
-    if (std::optional<Part> other = takenPart(problem, facts, operand, op.partAlignment);
+  for (ValueId operand : operands)
+    if (std::optional<Part> other = takenPart(problem, facts, operand, op);
         other && other->base == part->base && read.insert(operand).second)
       elements += problem.values[operand].elements();
   return elements >= problem.values[part->base].elements();
@@ -121,23 +138,22 @@ bool isReadInPlace(const Problem &problem, const ProblemFacts &facts, OpId atten
 
 bool joinsInPlace(const Problem &problem, const ProblemFacts &facts, OpId id) {
   const Op &op = problem.ops[id];
-  if (op.kind != OpKind::Join || op.name != "dtc.concat")
+  if (op.kind != OpKind::Join)
     return false;
+  std::optional<size_t> dim = joinedDim(problem, op);
+  if (!dim)
+    return false;
+  Strided whole = sharding::dense(problem.values[op.results[0]].shape);
   OpId attention = -1;
   for (ValueId value : op.operands) {
-    auto isReadOnce = [&] { return facts.consumers[value].size() == 1; };
-    OpId producer = facts.producer[value];
-    while (producer >= 0 && problem.ops[producer].kind == OpKind::View && isReadOnce()) {
-      value = problem.ops[producer].operands[0];
-      producer = facts.producer[value];
-    }
-    if (producer < 0 || !isReadOnce() || (attention >= 0 && producer != attention))
+    const OpId writer = writerOf(problem, facts, value, whole);
+    if (writer < 0 || (attention >= 0 && writer != attention))
       return false;
-    attention = producer;
+    attention = writer;
+    whole.offset += problem.values[value].shape[*dim] * whole.strides[*dim];
   }
   const Op &made = problem.ops[attention];
-  return made.kind == OpKind::Attention && made.backward && !made.decomposed &&
-         made.partAlignment > 0;
+  return made.kind == OpKind::Attention && made.backward && !made.decomposed;
 }
 
 } // namespace dtc::plan

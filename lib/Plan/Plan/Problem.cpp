@@ -82,6 +82,24 @@ static std::string checkTensor(const Problem &problem, const Op &op, ValueId val
   return "";
 }
 
+/// Elements that are read lie in the operand.
+static bool readsInside(const Problem &problem, const Op &op) {
+  if (op.kind != OpKind::Reindex || op.operands.size() != 1 || op.results.size() != 1)
+    return false;
+  const std::vector<int64_t> &from = problem.values[op.operands[0]].shape,
+                             &to = problem.values[op.results[0]].shape;
+  if (op.reads.size() != to.size())
+    return false;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const auto &[dim, start, step] = op.reads[i];
+    if (dim < 0 ? dim != -1 || start != 0 || step != 0
+                : dim >= static_cast<int>(from.size()) || start < 0 || start >= from[dim] ||
+                      step < 1 || step > from[dim] || to[i] - 1 > (from[dim] - 1 - start) / step)
+      return false;
+  }
+  return true;
+}
+
 static std::string checkOp(const Problem &problem, size_t index, std::vector<bool> &defined) {
   const Op &op = problem.ops[index];
   if (op.rule->operands.size() != op.operands.size() ||
@@ -117,6 +135,8 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
   }
   if (op.window < 0 || (op.window > 0 && (op.kind != OpKind::Attention || !op.causal)))
     return "window is of causal attention alone: " + std::to_string(op.window);
+  if (!op.reads.empty() && !readsInside(problem, op))
+    return "reads what its operand hasn't: " + op.name;
   if (op.decomposed && op.kind != OpKind::Attention)
     return "only attention is decomposed: " + op.name;
   if (op.partAlignment < 0 || (op.partAlignment > 0 && op.kind != OpKind::Attention))

@@ -52,6 +52,13 @@ static void from_json(const json &j, Factor &factor) {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardingRule, factors, operands, results, linear)
 
+static void to_json(json &j, const DimRead &read) { j = {read.dim, read.start, read.step}; }
+static void from_json(const json &j, DimRead &read) {
+  j.at(0).get_to(read.dim);
+  j.at(1).get_to(read.start);
+  j.at(2).get_to(read.step);
+}
+
 } // namespace dtc::sharding
 
 namespace dtc::plan {
@@ -116,6 +123,8 @@ static void to_json(json &j, const Op &op) {
     j["causal"] = true;
   if (op.window != 0)
     j["window"] = op.window;
+  if (!op.reads.empty())
+    j["reads"] = op.reads;
   if (op.decomposed)
     j["decomposed"] = true;
   if (op.workspace != 0)
@@ -144,6 +153,7 @@ static void from_json(const json &j, Op &op) {
   op.keepRounds = j.value("keep_rounds", false);
   op.causal = j.value("causal", false);
   op.window = j.value("window", int64_t(0));
+  op.reads = j.value("reads", std::vector<sharding::DimRead>{});
   op.decomposed = j.value("decomposed", false);
   op.workspace = j.value("workspace", 0.0);
   op.partAlignment = j.value("part_alignment", int64_t(0));

@@ -5,6 +5,9 @@
 //   q = slice, reshape qkv    read in place, and so are k and v
 //   dq, dk, dv = ...          written to their places in the next one
 //   dqkv = concat dq dk dv    no kernel
+//
+// Where the parts lie follows from what slices and transposes read (Op::reads) and from reshapes,
+// as lib/Kernels/AttentionCalls.cpp finds it (Sharding/Strides.h).
 #pragma once
 
 #include "dtc/Plan/Plan/Problem.h"

@@ -15,6 +15,7 @@
 #include "dtc/Plan/Plan/Result.h"
 #include "dtc/Sharding/OpCost.h"
 #include "dtc/Sharding/SharedRule.h"
+#include "dtc/Sharding/Strides.h"
 
 #include <map>
 #include <optional>
@@ -91,6 +92,8 @@ struct Op {
   bool causal = false; ///< attention: a query sees only keys up to its own
   /// Of those only so many, the last ones, as the last operand's mask says; 0: all.
   int64_t window = 0;
+  /// Of what reads its operand by strides: by dimension of the result, or empty.
+  std::vector<sharding::DimRead> reads;
   /// Attention that dtc's own program computes as products and a softmax, as no library of the
   /// target takes it whole.
   bool decomposed = false;

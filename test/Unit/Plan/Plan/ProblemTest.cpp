@@ -65,6 +65,17 @@ static void expectBrokenRule(void (*change)(dtc::sharding::ShardingRule &),
   EXPECT_NE(check(problem).find(message), std::string::npos) << check(problem);
 }
 
+using Reads = std::vector<dtc::sharding::DimRead>;
+
+static void expectBrokenReads(void (*change)(Reads &)) {
+  Problem problem = load("gpt");
+  auto op = std::ranges::find_if(problem.ops, [](const Op &op) { return !op.reads.empty(); });
+  ASSERT_NE(op, problem.ops.end());
+  change(op->reads);
+  EXPECT_NE(check(problem).find("reads what its operand hasn't: "), std::string::npos)
+      << check(problem);
+}
+
 TEST(Problem, CheckFindsWhatDoesNotAgree) {
   expectBroken([](Problem &p) { p.ops[2].operands[0] = 100000; }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].operands[0] = -1; }, "operand is not defined before");
@@ -76,6 +87,18 @@ TEST(Problem, CheckFindsWhatDoesNotAgree) {
                "parts of tensors are of attention alone: ");
   expectBroken([](Problem &p) { firstOf(p, OpKind::Contraction).inProduct = true; },
                "is no part of a product: ");
+  expectBrokenReads([](Reads &reads) { reads.pop_back(); });
+  expectBrokenReads([](Reads &reads) { reads.back().dim = 7; });
+  expectBrokenReads([](Reads &reads) { reads.back().dim = -2; });
+  expectBrokenReads([](Reads &reads) { reads.back() = {-1, 0, 1}; });
+  expectBrokenReads([](Reads &reads) { reads.back().start = -1; });
+  expectBrokenReads([](Reads &reads) { reads.back().start = 1; });
+  expectBrokenReads([](Reads &reads) { reads.back().start = int64_t{1} << 62; });
+  expectBrokenReads([](Reads &reads) { reads.back().step = 0; });
+  expectBrokenReads([](Reads &reads) { reads.back().step = 2; });
+  expectBrokenReads([](Reads &reads) { reads.back().step = int64_t{1} << 62; });
+  expectBroken([](Problem &p) { firstOf(p, OpKind::Elementwise).reads = {{0}, {1}, {2}}; },
+               "reads what its operand hasn't: ");
   expectBroken([](Problem &p) { std::swap(p.ops[2], p.ops[9]); }, "operand is not defined before");
   expectBroken([](Problem &p) { p.ops[2].results = p.ops[1].results; }, "result is no new value");
   expectBroken([](Problem &p) { p.ops[2].operands.pop_back(); }, "differ in the number");
