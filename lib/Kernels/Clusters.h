@@ -4,7 +4,7 @@
 // values (ElementEvaluator.h), so any producer could be computed inside any consumer;
 // what matters is how often. The way a value takes to a consumer is one of
 //
-//   same      element by element: arithmetic, aligned reshapes, the rows of a reduction
+//   same      element by element: arithmetic, aligned reshapes, the rows of a reduction or a pick
 //   rows      one value a row, repeated along the columns
 //   moved     another order, or a part: transposes, slices, concatenations
 //   repeated  along other dimensions: would be computed again and again

@@ -155,3 +155,30 @@ func.func @transposed(%x: tensor<4x6xf32>, %y: tensor<4x5xf32>) -> tensor<5x6xf3
   %1 = dtc.transpose %0 [1, 0] : tensor<6x5xf32> -> tensor<5x6xf32>
   return %1 : tensor<5x6xf32>
 }
+
+// -----
+
+// Of each row one element is picked: what makes rows and indices is computed for those alone, however dear it is.
+// CHECK-LABEL: func @picked
+// CHECK-NEXT: exec.launch {{.*}}(%arg{{[0-3]}}, %arg{{[0-3]}}, %arg{{[0-3]}}, %arg{{[0-3]}}) {{.*}} -> tensor<64xf32>
+// CHECK-NEXT: return
+func.func @picked(%x: tensor<64x128xf32>, %y: tensor<64x128xf32>, %i: tensor<64xi64>, %j: tensor<64xi64>) -> tensor<64xf32> {
+  %0 = math.powf %x, %y : tensor<64x128xf32>
+  %1 = arith.addi %i, %j : tensor<64xi64>
+  %2 = dtc.pick %0, %1 : tensor<64x128xf32>, tensor<64xi64> -> tensor<64xf32>
+  return %2 : tensor<64xf32>
+}
+
+// -----
+
+// So a dear value that a sum and a pick read isn't stored.
+// CHECK-LABEL: func @summed_and_picked
+// CHECK-DAG: exec.launch {{.*}}(%arg0) {{.*}} -> tensor<64xf32>
+// CHECK-DAG: exec.launch {{.*}}(%arg{{[01]}}, %arg{{[01]}}) {{.*}} -> tensor<64xf32>
+// CHECK-NEXT: return
+func.func @summed_and_picked(%x: tensor<64x128xf32>, %i: tensor<64xi64>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %0 = math.exp %x : tensor<64x128xf32>
+  %1 = dtc.reduce sum %0 [1] : tensor<64x128xf32> -> tensor<64xf32>
+  %2 = dtc.pick %0, %i : tensor<64x128xf32>, tensor<64xi64> -> tensor<64xf32>
+  return %1, %2 : tensor<64xf32>, tensor<64xf32>
+}

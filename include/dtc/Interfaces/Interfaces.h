@@ -25,11 +25,11 @@ enum class Widening : uint8_t {
 /// From where in an operand an element of a result comes. In order of what it costs to compute the
 /// operand there again.
 enum class Reach : uint8_t {
-  Same,     ///< the same position in row-major order, or those that a reduction sums up
+  Same,     ///< the same position in row-major order, of a row those summed up or the one picked
   Rows,     ///< the row's position: the operand is repeated along the columns
   Moved,    ///< another position, which follows from the element's own
   Repeated, ///< a position that several elements share
-  LookedUp, ///< a position that depends on values
+  LookedUp, ///< a position that depends on values, which several elements may share
 };
 
 /// An op that targets compute by a call of a library.
