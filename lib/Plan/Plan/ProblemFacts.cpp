@@ -3,6 +3,7 @@
 
 #include "dtc/Plan/Plan/KernelParts.h"
 #include "dtc/Plan/Plan/Problem.h"
+#include "dtc/Plan/Plan/SequenceOrder.h"
 
 #include <algorithm>
 #include <map>
@@ -332,6 +333,7 @@ ProblemFacts::ProblemFacts(const Problem &problem)
     if (of >= 0 && of < problem.arguments)
       gradientResult[of] = static_cast<int>(i);
   }
+  findSequenceOrder(problem, *this);
 }
 
 } // namespace dtc::plan

@@ -1,5 +1,7 @@
 #include "dtc/Plan/Plan/SequenceOrder.h"
 
+#include <set>
+
 namespace dtc::plan {
 
 static std::string nameOf(const Op &op) { return op.name + " (" + op.location + ")"; }
@@ -28,16 +30,16 @@ static std::string whyNotAttention(const Problem &problem, const ProblemFacts &f
   return isCausal ? "" : "no attention has a causal mask";
 }
 
+static int64_t sequenceSize(const Problem &problem, const ProblemFacts &facts, OpId id) {
+  return problem.ops[id].rule->factors[facts.sequenceSplit[id]].size;
+}
+
 static std::string whyNotDivided(const Problem &problem, const ProblemFacts &facts, int64_t ranks) {
-  for (size_t id = 0; id < problem.ops.size(); ++id) {
-    sharding::FactorId factor = facts.sequenceSplit[id];
-    if (factor < 0)
-      continue;
-    const Op &op = problem.ops[id];
-    int64_t size = op.rule->factors[factor].size;
-    if (size % ranks == 0 && size % (2 * ranks) != 0)
-      return "a rank's part can't be halved of " + std::to_string(size) + ": " + nameOf(op);
-  }
+  for (OpId id : facts.sequenceSizes)
+    if (int64_t size = sequenceSize(problem, facts, id);
+        size % ranks == 0 && size % (2 * ranks) != 0)
+      return "a rank's part can't be halved of " + std::to_string(size) + ": " +
+             nameOf(problem.ops[id]);
   return "";
 }
 
@@ -54,6 +56,24 @@ static std::string whyNotArguments(const Problem &problem, const ProblemFacts &f
   return "";
 }
 
+static std::string whyNotOutputs(const Problem &problem, const ProblemFacts &facts) {
+  for (const FunctionResult &result : problem.results)
+    if (result.kind == ResultKind::Output && facts.sequenceDim[result.value] >= 0)
+      return "an output has a sequence: " + result.name;
+  return "";
+}
+
+void findSequenceOrder(const Problem &problem, ProblemFacts &facts) {
+  for (auto why : {whyNotOutputs, whyNotArguments, whyNotAttention})
+    if (facts.keepsOrder.empty())
+      facts.keepsOrder = why(problem, facts);
+  std::set<int64_t> sizes;
+  for (size_t id = 0; id < problem.ops.size(); ++id)
+    if (auto op = static_cast<OpId>(id);
+        facts.sequenceSplit[op] >= 0 && sizes.insert(sequenceSize(problem, facts, op)).second)
+      facts.sequenceSizes.push_back(op);
+}
+
 bool passesKeysOn(const Degrees &degrees) {
   return degrees.cp > 1 && degrees.contextExchange == ContextExchange::Ring;
 }
@@ -66,13 +86,7 @@ std::string whyInOrder(const Problem &problem, const ProblemFacts &facts,
     return "cp is " + std::to_string(axes.size()) + " axes of " + std::to_string(ranks);
   if (tensorRanks > 1 && tensorRanks % 2 != 0)
     return "tp can't divide both halves of a rank's part: " + std::to_string(tensorRanks);
-  for (const FunctionResult &result : problem.results)
-    if (result.kind == ResultKind::Output && facts.sequenceDim[result.value] >= 0)
-      return "an output has a sequence: " + result.name;
-  for (std::string why : {whyNotArguments(problem, facts), whyNotAttention(problem, facts)})
-    if (!why.empty())
-      return why;
-  return whyNotDivided(problem, facts, ranks);
+  return facts.keepsOrder.empty() ? whyNotDivided(problem, facts, ranks) : facts.keepsOrder;
 }
 
 bool liesInZigzag(const Problem &problem, const ProblemFacts &facts, const Plan &plan) {

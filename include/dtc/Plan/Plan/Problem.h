@@ -185,6 +185,10 @@ struct ProblemFacts {
   /// By op: the one of those factors that context parallelism splits (attention
   /// splits its queries, and every rank reads all keys), or -1.
   std::vector<sharding::FactorId> sequenceSplit;
+  /// Why tokens of a sequence keep their order on every mesh, or "" (SequenceOrder.h). Where meshes
+  /// decide it: the first op of each size that context parallelism splits.
+  std::string keepsOrder;
+  std::vector<OpId> sequenceSizes;
   /// By value: whether it is a sum over the batch, of which every part of the batch has a term. By
   /// op: the linear set through which such terms pass, or -1 where they are summed up first. The
   /// same for the sequence.

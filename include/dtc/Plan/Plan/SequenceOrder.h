@@ -13,6 +13,9 @@
 
 namespace dtc::plan {
 
+/// Fills ProblemFacts::keepsOrder and sequenceSizes.
+void findSequenceOrder(const Problem &problem, ProblemFacts &facts);
+
 /// Whether ranks of cp pass keys and values on to each other.
 bool passesKeysOn(const Degrees &degrees);
 
