@@ -197,6 +197,18 @@ const ShardLibrary::Batch &ShardLibrary::foldedBatchOf(int64_t samples, int64_t 
   return it->second;
 }
 
+ShardingSolver ShardLibrary::solverOf(const Batch &batch, const Degrees &degrees,
+                                      const SolverOptions &options) const {
+  std::shared_ptr<const OpBundles> bundles;
+  {
+    std::lock_guard lock(mutex);
+    if (!batch.bundles)
+      batch.bundles = std::make_shared<const OpBundles>(batch.problem, *batch.facts);
+    bundles = batch.bundles;
+  }
+  return {batch.problem, *batch.facts, cluster, degrees, options, std::move(bundles)};
+}
+
 std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
                                                           const Degrees &degrees,
                                                           const SolverOptions &options) {
@@ -205,8 +217,7 @@ std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
   const Batch &batch = foldedBatchOf(samples, degrees.cp);
   if (!batch.error.empty())
     return std::nullopt;
-  return ShardingSolver(batch.problem, *batch.facts, cluster, degrees, options)
-      .solveFolded(*folding);
+  return solverOf(batch, degrees, options).solveFolded(*folding);
 }
 
 Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOptions &options) {
@@ -216,7 +227,7 @@ Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOp
     return Error{whole.error, ErrorCategory::NoFit};
   auto folded = solveFolded(samples, degrees, options);
   if (!folded)
-    return solveSharding(whole.problem, *whole.facts, cluster, degrees, options);
+    return solverOf(whole, degrees, options).solve();
   if (*folded)
     (**folded).plan = unfold(*folding, whole.problem, std::move((**folded).plan));
   return std::move(*folded);
@@ -254,7 +265,7 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
   if (entry.folded) {
     plan = unfold(*folding, batch.problem, entry.folded->getPlan());
   } else {
-    auto found = solveSharding(batch.problem, *batch.facts, cluster, degrees, options);
+    auto found = solverOf(batch, degrees, options).solve();
     if (!found) {
       entry.error = found.error().message;
       return;

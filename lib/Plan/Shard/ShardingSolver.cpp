@@ -84,14 +84,16 @@ static Mesh meshFor(const Problem &problem, const ProblemFacts &facts, const Deg
 
 ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
-                               const SolverOptions &options)
+                               const SolverOptions &options, std::shared_ptr<const OpBundles> given)
     : problem(problem), facts(facts), degrees(degrees), secondsPerByte(options.secondsPerByte),
       tableLimit(options.tableLimit), forced(options.forced),
       numMicrobatches(
           double(options.numMicrobatches ? options.numMicrobatches : problem.numMicrobatches)),
       mesh(meshFor(problem, facts, degrees, options)),
       model(cluster, options.devices ? options.devices : degrees.devices()),
-      work(problem, facts, model), shardings(mesh, model), bundles(problem, facts),
+      work(problem, facts, model), shardings(mesh, model),
+      ownBundles(given ? std::move(given) : std::make_shared<const OpBundles>(problem, facts)),
+      bundles(*ownBundles),
       choices(problem, facts, bundles, mesh, shardings, work, options.sequenceParallel,
               degrees.tensorWeights, degrees.contextExchange) {}
 

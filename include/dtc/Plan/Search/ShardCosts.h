@@ -120,6 +120,7 @@ public:
     Problem problem;
     std::unique_ptr<ProblemFacts> facts;
     std::string error;
+    mutable std::shared_ptr<const OpBundles> bundles; ///< null: nothing was solved (solverOf)
   };
   const Batch &batchOf(int64_t samples, int64_t contextRanks);
   /// The same of the folded model, if there is one.
@@ -145,6 +146,8 @@ public:
   bool keepsInsideOps() const;
 
 private:
+  ShardingSolver solverOf(const Batch &batch, const Degrees &degrees,
+                          const SolverOptions &options) const;
   Batch makeBatch(const Problem &of, const ProblemFacts &itsFacts, int64_t samples,
                   int64_t contextRanks) const;
   const Problem &problem;

@@ -32,8 +32,10 @@ namespace dtc::plan {
 /// Solves one problem under fixed degrees. SolveSharding.h has it as a function.
 class ShardingSolver {
 public:
+  /// `bundles`: those of the problem, where they are known from another solver.
   ShardingSolver(const Problem &problem, const ProblemFacts &facts, const Cluster &cluster,
-                 const Degrees &degrees, const SolverOptions &options);
+                 const Degrees &degrees, const SolverOptions &options,
+                 std::shared_ptr<const OpBundles> bundles = nullptr);
   Result<Solution> solve();
   /// The problem must be that of a folding, perhaps with another batch. Gives the best of the whole
   /// model, in which the blocks that are alike are treated equally. It is nullopt where that isn't
@@ -131,7 +133,8 @@ private:
   CostModel model;
   OpWork work;
   TensorShardings shardings;
-  OpBundles bundles;
+  const std::shared_ptr<const OpBundles> ownBundles;
+  const OpBundles &bundles;
   Choices choices;
   CostNetwork network;
   double fixedSeconds = 0; ///< of terms that no choice changes
