@@ -16,6 +16,13 @@ namespace {
 /// In the order in which a schedule makes them.
 enum Pass : int { kForward, kInputGrad, kWeightGrad, kPasses };
 
+/// With what only such ops read.
+void eraseUnread(Block &block) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
 /// Takes the function of a stage apart.
 class PassSplitter {
 public:
@@ -26,6 +33,9 @@ public:
     FailureOr<const target::Target *> target = target::targetOf(joint);
     if (failed(target) || failed(takeApartShared(**target)))
       return failure();
+    // Of a layer that is computed again, the next stage has read the output: nothing is kept for
+    // it.
+    eraseUnread(joint.front());
     findBackward();
     if (splitBackward)
       findWeightGrads();
@@ -161,16 +171,54 @@ private:
            });
   }
 
-  /// Cheaper to make again than to keep.
+  static int64_t bitsOf(Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    return type.getNumElements() * type.getElementTypeBitWidth();
+  }
+
+  /// Cheaper to make again than to keep: what is a smaller tensor repeated, or in other types. Rows
+  /// of experts of this rank stay where they are.
   static bool isRemade(Operation *op) {
-    return isa<BroadcastOp, ReshapeOp>(op) || isConstantExpression(op);
+    if (isa<BroadcastOp, ReshapeOp, DispatchOp, CombineOp>(op) || isConstantExpression(op))
+      return true;
+    Value of = op->getNumResults() == 1 ? op->getResult(0) : Value();
+    while (Operation *producer = of ? of.getDefiningOp() : nullptr) {
+      if (!isa<BroadcastOp, ReshapeOp, arith::ExtFOp, arith::TruncFOp>(producer))
+        break;
+      of = producer->getOperand(0);
+    }
+    return of && of.getDefiningOp() != op && bitsOf(of) < bitsOf(op->getResult(0));
+  }
+
+  /// Whether a later pass than its own reads a value, maybe reshaped or repeated.
+  bool isReadLater(Value value) const {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return passes.lookup(user) > passOf(value) ||
+             (isa<BroadcastOp, ReshapeOp>(user) && isReadLater(user->getResult(0)));
+    });
+  }
+
+  /// Whether later passes read all of a tensor in parts. It is kept as a whole then, without
+  /// copies.
+  bool isPartOfKept(Operation *op) const {
+    if (!isa<SliceOp>(op))
+      return false;
+    int64_t parts = 0;
+    DenseSet<Attribute> places;
+    for (Operation *user : op->getOperand(0).getUsers())
+      if (isa<SliceOp>(user) && isReadLater(user->getResult(0)) &&
+          places.insert(user->getPropertiesAsAttribute()).second)
+        parts += bitsOf(user->getResult(0));
+    return parts >= bitsOf(op->getOperand(0));
   }
 
   /// Notes what `pass` needs from outside: arguments, and what earlier passes have to keep.
   void need(Pass pass, Value value) {
     if (passOf(value) == pass && !isa<BlockArgument>(value))
       return;
-    if (Operation *op = value.getDefiningOp(); op && isRemade(op)) {
+    if (Operation *op = value.getDefiningOp(); op && remade[pass].contains(op))
+      return;
+    if (Operation *op = value.getDefiningOp(); op && (isRemade(op) || isPartOfKept(op))) {
       if (remade[pass].insert(op))
         for (Value operand : op->getOperands())
           need(pass, operand);
@@ -256,8 +304,9 @@ private:
         return false;
       if (passes.lookup(user) != pass && !remade[pass].contains(user))
         return true;
-      return isa<ReshapeOp, BroadcastOp>(user) ? isFused(pass, user->getResult(0))
-                                               : isArithmetic(user) || isa<SumOp, ReduceOp>(user);
+      return isa<ReshapeOp, BroadcastOp>(user)
+                 ? isFused(pass, user->getResult(0))
+                 : isArithmetic(user) || isa<SumOp, ReduceOp, MaxPoolGradOp>(user);
     });
   }
 
@@ -339,9 +388,7 @@ private:
       attributes.push_back(keptAttributes(value));
     }
     finishFunction(function, values, attributes);
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
+    eraseUnread(function.front());
   }
 
   func::FuncOp joint;
