@@ -18,10 +18,11 @@ using sharding::StepKind;
 using sharding::TensorSharding;
 
 RankExecution::RankExecution(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-                     const CostModel &model, const Workspace *workspace)
+                             const CostModel &model, const Workspace *workspace)
     : problem(problem), facts(facts), plan(plan), model(model), workspace(workspace),
       work(problem, facts, model), overlap(problem, facts, plan, model, work),
-      copies(problem.values.size()) {
+      sharedCopies(std::make_shared<std::vector<std::vector<Copy>>>(problem.values.size())),
+      copies(*sharedCopies) {
   steps.reserve(problem.ops.size() + problem.ops.size() / 4); // with some communication
   buffers.reserve(problem.values.size());
   addArguments();
@@ -34,6 +35,8 @@ RankExecution::RankExecution(const Problem &problem, const ProblemFacts &facts, 
   if (error.empty())
     finish();
 }
+
+bool RankExecution::hasPlaces() const { return plan::hasPlaces(model.getCluster().software); }
 
 void RankExecution::fail(OpId op, const std::string &message) {
   if (!error.empty())
@@ -162,7 +165,7 @@ RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &s
   auto isThere = [&](const Copy &copy) { return copy.sharding == sharding; };
   const OpId producer = facts.producer[value];
   if (std::optional<OpSharding> choice = choiceToRepeat(problem, producer, sharding);
-      choice && hasPlaces(model.getCluster().software) && std::ranges::none_of(known, isThere)) {
+      choice && hasPlaces() && std::ranges::none_of(known, isThere)) {
     const ValueId repeated = problem.ops[producer].operands[0];
     Copy made = bring(repeated, operandSharding(problem.ops[producer].rule, *choice, 0), reader);
     made = {sharding, atMostTwice(made.buffers)};
@@ -255,16 +258,16 @@ bool RankExecution::isMeasured(OpId id) const {
 
 /// Measured alone, such attention would be one kernel.
 bool RankExecution::gathersKeys(OpId id) const {
-  return isOwnAttention(model.device(), model.getCluster().software) &&
+  return problem.ops[id].causal && isOwnAttention(model.device(), model.getCluster().software) &&
          isGathered(work.work(id, plan.ops[id], plan.mesh));
 }
 
 /// Of attention that dtc's own program computes as products and a softmax. Steps of a ring keep
 /// nothing.
 bool RankExecution::keepsScores(OpId id) const {
-  const LocalWork local = work.work(id, plan.ops[id], plan.mesh);
-  return !work.goesRound(id, plan.ops[id]) &&
-         isOwnDecomposed(model.device(), model.getCluster().software, local);
+  return problem.ops[id].kind == OpKind::Attention && !work.goesRound(id, plan.ops[id]) &&
+         isOwnDecomposed(model.device(), model.getCluster().software,
+                         work.work(id, plan.ops[id], plan.mesh));
 }
 
 /// Local bytes. The forward pass makes probabilities of the kept scores, in the operands' type. The
@@ -336,8 +339,8 @@ void RankExecution::runOp(OpId id) {
     int64_t bytes = localBytes(problem.values[value], sharding, plan.mesh);
     bool isFused = !work.exists(value) && std::ssize(run.reads) <= kMostFused;
     bool alias = ((op.kind == OpKind::View || isFused) && !isCopiedPart(value, bytes, run.reads)) ||
-                 (isOwnProgram(model.device(), model.getCluster().software) &&
-                  joinsInPlace(problem, facts, id));
+                 (joinsInPlace(problem, facts, id) &&
+                  isOwnProgram(model.device(), model.getCluster().software));
     if (!alias)
       run.writes.push_back(addBuffer(bytes));
     // A fused value is its operands until the kernel that ends the chain.

@@ -19,13 +19,14 @@ bool RankExecution::writesInPlace(const Op &op) const {
 /// Attention of dtc's own programs on GPUs reads whole tensors, unless a library takes it by the
 /// strides of a part. Any other part of a larger tensor is copied.
 bool RankExecution::isCopiedPart(ValueId value, int64_t bytes, const std::vector<int> &from) const {
+  if (from.size() != 1 || buffers[from[0]].bytes <= placedBytes(bytes) ||
+      !isOwnProgram(model.device(), model.getCluster().software))
+    return false;
   const std::vector<OpId> &readers = facts.consumers[value];
-  bool isOperand = std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
+  return std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
     return problem.ops[reader].kind == OpKind::Attention &&
            (!isReadInPlace(problem, facts, reader, value) || gathersKeys(reader));
   });
-  return isOperand && from.size() == 1 && buffers[from[0]].bytes > placedBytes(bytes) &&
-         isOwnProgram(model.device(), model.getCluster().software);
 }
 
 } // namespace dtc::plan

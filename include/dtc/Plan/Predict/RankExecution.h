@@ -19,6 +19,7 @@
 #include "dtc/Plan/Plan/Workspace.h"
 
 #include <map>
+#include <memory>
 
 namespace dtc::plan {
 
@@ -76,6 +77,8 @@ public:
   /// `spent` says of each operand whether nobody needs it afterwards.
   int64_t workspaceBytes(OpId op, const std::vector<bool> &spent) const;
   int64_t outputBytes = 0; ///< of the model's outputs
+  /// Whether the program's slots and messages have places (PlacedPrograms.h).
+  bool hasPlaces() const;
   /// First reason why the plan can't be carried out, with its op; empty: it can.
   std::string error;
   OpId errorOp = -1;
@@ -120,7 +123,9 @@ private:
   const Workspace *workspace; ///< null: of tensors alone
   OpWork work;
   ProductOverlap overlap;
-  std::vector<std::vector<Copy>> copies; ///< by value; the first as it was made
+  /// Of this execution and of those that are copied from it, which change nothing of it.
+  std::shared_ptr<std::vector<std::vector<Copy>>> sharedCopies;
+  std::vector<std::vector<Copy>> &copies; ///< by value; the first as it was made
   std::map<OpId, int> saved;             ///< buffers that a forward op keeps for its backward
 };
 
