@@ -35,8 +35,7 @@ public:
 
   StoredLiveness run(bool isJoined) {
     joined = isJoined;
-    const std::vector<int64_t> byStep(execution.steps.size() + 1, 0), byUnit(units, 0);
-    found = {byStep, byStep, byUnit, byUnit, byUnit, std::vector<size_t>(units, none)};
+    found = nothingStored(execution.steps.size(), units);
     for (ValueId value = 0; value < problem.arguments; ++value)
       if (problem.values[value].trainable && isGathered(levels, value))
         for (bool backward : {false, true})
@@ -164,6 +163,11 @@ private:
 };
 
 } // namespace
+
+StoredLiveness nothingStored(size_t steps, int units) {
+  const std::vector<int64_t> byStep(steps + 1, 0), byUnit(units, 0);
+  return {byStep, byStep, byUnit, byUnit, byUnit, std::vector<size_t>(units, ~size_t{0})};
+}
 
 StoredInStages storedLiveness(const RankExecution &execution, const Problem &problem, int units,
                               const std::vector<int> &unitOfStep, const StorageLevels &levels) {

@@ -381,6 +381,16 @@ struct MemoryTables {
 };
 } // namespace
 
+StoredInStages UnitCosts::storedOf(const Problem &problem, const ExecutedSteps &steps) const {
+  const int count = blockOfUnit.back() + 1;
+  if (storings(steps.execution) == 1)
+    return {nothingStored(steps.units.size(), count), nothingStored(steps.units.size(), count)};
+  std::vector<int> blocks;
+  for (int unit : steps.units)
+    blocks.push_back(blockOfUnit[unit]);
+  return storedLiveness(steps.execution, problem, count, blocks, levels);
+}
+
 bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
                           const ExecutedSteps &steps) {
   std::vector<UnitUse> uses = usesOf(facts, steps);
@@ -416,11 +426,7 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
   std::vector<int64_t> forward, backward;
   if (!addLive(steps, live.during, forward, backward))
     return false;
-  std::vector<int> blocks;
-  for (int unit : steps.units)
-    blocks.push_back(blockOfUnit[unit]);
-  const StoredInStages stored =
-      storedLiveness(steps.execution, problem, blockOfUnit.back() + 1, blocks, levels);
+  const StoredInStages stored = storedOf(problem, steps);
   addTemporaries(steps, stored.apart);
   addPeaks(steps, stored.joined, live, forward, backward);
   return true;

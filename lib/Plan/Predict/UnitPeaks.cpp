@@ -264,12 +264,15 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
   return result;
 }
 
+/// Of programs without places, StageCosts asks for gradients of weights alone.
 void UnitCosts::addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored) {
   for (int call = 0; call < kStageCalls; ++call) {
     auto kind = static_cast<StageCall>(call);
+    if (!steps.execution.hasPlaces() && kind != StageCall::WeightGrad)
+      continue;
     const std::vector<Temporary> all = temporariesOf(
         steps.execution, steps.calls, kind, steps.units, scatteredGradients(steps.execution));
-    for (int storing = 0; storing < kStorings; ++storing)
+    for (int storing = 0; storing < storings(steps.execution); ++storing)
       addTemporaries(
           kind, storing, stored, steps.waits,
           mostOfUnits(all, stored, storing, executedUnits(), steps.besideScatters, blockOfUnit));
@@ -398,7 +401,7 @@ void UnitCosts::addSteps(const ExecutedSteps &steps, const StoredLiveness &store
 void UnitCosts::addPeaks(const ExecutedSteps &steps, const StoredLiveness &stored,
                          const LiveBytes &live, const std::vector<int64_t> &forward,
                          const std::vector<int64_t> &backward) {
-  for (int storing = 0; storing < kStorings; ++storing) {
+  for (int storing = 0; storing < storings(steps.execution); ++storing) {
     PassMost found[2]; // by pass
     addSteps(steps, stored, live, storing, found);
     for (bool back : {false, true}) {

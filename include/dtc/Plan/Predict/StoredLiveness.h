@@ -31,6 +31,9 @@ struct StoredLiveness {
   std::vector<size_t> gathersNext;
 };
 
+/// Where all of it stays whole.
+StoredLiveness nothingStored(size_t steps, int units);
+
 struct StoredInStages {
   StoredLiveness apart; ///< with units in stages of their own
   /// All units are in one stage, so that what several of them read stays from the first to the

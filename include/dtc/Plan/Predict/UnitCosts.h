@@ -181,11 +181,16 @@ private:
   bool isBefore(int unit) const;
   bool isAfter(int unit) const;
   void addSeconds(const ExecutedSteps &steps);
+  StoredInStages storedOf(const Problem &problem, const ExecutedSteps &steps) const;
   bool addMemory(const Problem &problem, const ProblemFacts &facts, const ExecutedSteps &steps);
   std::optional<int64_t> growthOf(const std::vector<int64_t> &most) const;
   /// Levels 0 and 1 of ZeRO exchange nothing within a pass.
   static constexpr int kStorings = 3;
   static int storing(int zero) { return std::max(0, zero - 1); }
+  /// How many of these are asked for (StageCosts::findExchanged).
+  static int storings(const RankExecution &execution) {
+    return execution.hasPlaces() ? kStorings : 1;
+  }
   ExecutedSteps stepsOf(const Problem &problem, const RankExecution &execution) const;
   void findWaits(ExecutedSteps &steps) const;
   std::vector<bool> scatteredGradients(const RankExecution &execution) const;
