@@ -287,12 +287,31 @@ LogicalResult RankStep::callPasses(StringRef wholeName, const Wholes &wholes) {
   return success();
 }
 
+/// Gives each rank other elements of a sum that pends, of which the first had all. So a rank that
+/// reads its own term instead of the sum shows, and so does whose infinite elements are lost.
+static void spread(Tensors &terms, const sharding::TensorSharding &sharding,
+                   const sharding::Mesh &mesh) {
+  sharding::AxisList axes;
+  for (const sharding::Partial &partial : sharding.partial)
+    axes.push_back(partial.axis);
+  for (int64_t rank = 0; rank < mesh.devices() && !axes.empty(); ++rank) {
+    const std::vector<int64_t> group = mesh.group(rank, axes);
+    if (group.front() != rank)
+      continue;
+    for (size_t i = 0; i < terms[rank].floats.size(); ++i)
+      if (const int64_t other = group[i % group.size()]; other != rank)
+        std::swap(terms[rank].floats[i], terms[other].floats[i]);
+  }
+}
+
 void RankStep::replaceGradient(const Key &key, const Tensor &whole) {
   bool isFirst = true;
   for (auto &[rank, value] : held[key]) {
     const RankedTensorType local = value.shards.front().type;
     value.shards = isFirst ? value.storage.divide(whole, local, meshes[rank])
                            : Tensors(meshes[rank].devices(), Tensor(local));
+    if (isFirst)
+      spread(value.shards, value.storage.sharding, meshes[rank]);
     isFirst = false;
   }
 }

@@ -160,6 +160,25 @@ TEST_F(StepTest, AWrongCountOfInfiniteGradientsIsFound) {
             "count of gradients that aren't finite, where gradients aren't finite");
 }
 
+/// A gradient's norm, its count of infinite elements and its update all read the sum.
+TEST_F(StepTest, EveryReaderOfAnOwnTermIsFound) {
+  build(2);
+  size_t readers = 0;
+  for (size_t wrong = 0; wrong == 0 || wrong < readers; ++wrong) {
+    StepComparison found = compareAfter([&](ModuleOp module) {
+      readers = 0;
+      module.lookupSymbol<func::FuncOp>("update").walk([&](dist::AllReduceOp sum) {
+        for (OpResult result : sum->getResults())
+          for (OpOperand &use : llvm::make_early_inc_range(result.getUses()))
+            if (readers++ == wrong)
+              use.set(sum->getOperand(result.getResultNumber()));
+      });
+    });
+    EXPECT_FALSE(found.isEqual()) << "reader " << wrong;
+  }
+  EXPECT_GT(readers, 20);
+}
+
 TEST_F(StepTest, FunctionsMustAgreeOnLayouts) {
   build(1);
   auto func = local->lookupSymbol<func::FuncOp>("update");

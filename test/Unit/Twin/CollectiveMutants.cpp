@@ -93,6 +93,16 @@ SmallVector<int64_t> inverse(ArrayRef<int64_t> sources) {
   return targets;
 }
 
+SmallVector<OpOperand *> usesInOrder(Value value) {
+  SmallVector<OpOperand *> uses(llvm::make_pointer_range(value.getUses()));
+  llvm::sort(uses, [](OpOperand *a, OpOperand *b) {
+    if (a->getOwner() == b->getOwner())
+      return a->getOperandNumber() < b->getOperandNumber();
+    return a->getOwner()->isBeforeInBlock(b->getOwner());
+  });
+  return uses;
+}
+
 /// Whether a rank's position decides which random numbers it draws.
 bool drawsNumbers(Operation *index) {
   SmallVector<Operation *> later = {index};
@@ -109,6 +119,20 @@ bool drawsNumbers(Operation *index) {
 
 } // namespace
 
+/// One of several readers of a sum takes the rank's own term.
+void StepMutantMaker::visitReaders(Operation *op) {
+  for (unsigned i = 0; i < op->getNumResults(); ++i) {
+    const size_t readers = usesInOrder(op->getResult(i)).size();
+    for (size_t reader = 0; readers > 1 && reader < readers; ++reader)
+      add(
+          "reader of an own term", op,
+          [i, reader](Operation *at) {
+            usesInOrder(at->getResult(i))[reader]->set(at->getOperand(i));
+          },
+          " " + std::to_string(i) + " of reader " + std::to_string(reader));
+  }
+}
+
 /// A sum that is missing, made twice, or of the wrong kind.
 void StepMutantMaker::visitSums(dist::AllReduceOp op) {
   if (op.getKind() == ReduceKind::Sum) {
@@ -123,6 +147,7 @@ void StepMutantMaker::visitSums(dist::AllReduceOp op) {
     });
     add("largest instead of sum", op,
         [](Operation *at) { cast<dist::AllReduceOp>(at).setKind(ReduceKind::Max); });
+    visitReaders(op);
   } else {
     add("dropped maximum", op, [](Operation *at) { at->replaceAllUsesWith(at->getOperands()); });
   }

@@ -31,6 +31,7 @@ private:
   static bool isRead(mlir::Value value) { return !value.use_empty(); }
   void visit(mlir::Operation *op, mlir::func::FuncOp function);
   void visitSums(dist::AllReduceOp op);
+  void visitReaders(mlir::Operation *op);
   void visitCollective(mlir::Operation *op);
   void visitAxes(mlir::Operation *op);
   void visitIndex(dist::AxisIndexOp op);

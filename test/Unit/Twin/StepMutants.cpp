@@ -60,6 +60,7 @@ bool StepMutantMaker::othersAdd(dist::StageSumOp op, unsigned operand) {
 
 /// A tied weight's gradient, or the step vector, that one rank doesn't sum, or sums twice.
 void StepMutantMaker::visitStageSum(dist::StageSumOp op) {
+  visitReaders(op);
   for (unsigned i = 0; i < op->getNumOperands(); ++i) {
     if (!isRead(op->getResult(i)))
       continue;
