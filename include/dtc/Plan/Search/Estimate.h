@@ -5,10 +5,10 @@
 // step so far. A GPT of 16 layers of width 2048, 64 samples a step on 8 H100s:
 //
 //   degrees            bound     estimate   memory
-//   dp=8                84.3 ms  101.2 ms   20.3 of 84.1 GB
-//   dp=4 pp=2 zero=1    96.3 ms  116.9 ms    8.4 of 83.8 GB   slower than dp=8
-//   dp=4 tp=2          102.7 ms                               not estimated: 102.7 > 101.2
-//   dp=2 tp=4          133.0 ms                               not estimated, either
+//   dp=8                84.5 ms  101.3 ms   20.3 of 84.1 GB
+//   dp=4 pp=2 zero=1    96.5 ms  117.1 ms    8.4 of 83.8 GB   slower than dp=8
+//   dp=4 tp=2          102.8 ms                               not estimated: 102.8 > 101.3
+//   dp=2 tp=4          133.1 ms                               not estimated, either
 //
 // The bound leaves out the sums of gradients, the update, and a part of a pipeline's bubble.
 #pragma once

@@ -5,8 +5,8 @@
 // Take a GPT of 16 layers of width 2048 on 8 H100s, in microbatches of 4 samples a rank:
 //
 //   tp  forward   backward   serves
-//   1   14.1 ms   28.0 ms    dp=8, dp=4 pp=2, dp=2 pp=4, each with any level of ZeRO
-//   2    9.0 ms   16.6 ms    dp=4, dp=2 pp=2, ...
+//   1   14.1 ms   28.1 ms    dp=8, dp=4 pp=2, dp=2 pp=4, each with any level of ZeRO
+//   2    9.0 ms   16.7 ms    dp=4, dp=2 pp=2, ...
 //   4    6.2 ms   10.5 ms    dp=2, pp=2
 //
 // So three problems are solved for all of them. The times are cut into units (UnitCosts.h). Stages
