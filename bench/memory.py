@@ -1,11 +1,12 @@
 """Predicted memory against the arenas of compiled programs, for every role of a grid of plans.
 
     build/venv/bin/python bench/memory.py [--grid small wide] [--model NAME ...] [--plan TEXT] [--most SHARE]
+    build/venv/bin/python bench/memory.py --grid sweep [--sample 100] [--seed 1]
 
 A row has a model, its plan, and for each rank of a pipeline what was predicted, the arena, and by how many
 percent the prediction is too high. The last lines are the table of docs/Validation.md: by group of plans and
 grid, how many ranks there are, and the largest error to either side. Exit code 1: an error is beyond --most.
-The target check-memory runs both grids.
+The target check-memory runs both grids. The sweep draws plans of more models and of combinations of settings.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -58,6 +60,17 @@ MIXED = {
 LOWER = {"gpt2": [(0,), (1,)], "llama": [(0,), (1,)], "wide": [(0, 1, 2), (1, 2, 3), (1, 3)]}
 LAYER = re.compile(r"parameter: \S*?(?:layers|h)\.(\d+)\.")
 SMALL = ["gpt2", "llama", "resnet_tiny", "t5", "mixtral", "moe"]
+# Of the sweep. Pipelines have microbatches of one sample.
+SWEPT = [*SMALL, "bart", "bert", "convnext", "gpt2_mask", "gpt_neox", "mistral", "mobilenet", "qwen2", "vit"]
+SWEPT_PLANS = [
+    *((devices, plan) for devices, plan in ((1, "dp=1"), (2, "dp=1,tp=2,sp=on"), (2, "cp=2,dp=1"), (4, "cp=2,tp=2,dp=1"))),
+    *((4, f"dp=2,tp=2,micro_batch=2,zero={level}") for level in (0, 1, 2, 3)),
+    *((2, f"dp=2,micro_batch=2,zero={level}") for level in (1, 2, 3)),
+    *((2 * wide, f"pp=2,{axis}=2,schedule={kind},micro_batch=1" if wide == 2 else f"pp=2,dp=1,schedule={kind},micro_batch=1")
+      for kind in ("gpipe", "1f1b", "zb", "interleaved,chunks=2", "zbv,chunks=2") for wide, axis in ((1, ""), (2, "tp"), (2, "cp"))),
+    *((4, f"pp=2,dp=2,schedule={kind},micro_batch=1,zero={level}")
+      for kind in ("1f1b", "zb", "interleaved,chunks=2", "zbv,chunks=2") for level in (2, 3)),
+]
 TINY = 4096  # a stage that has nothing to do holds a few numbers
 # What a model's shapes rule out, or what `dtc compile` refuses for it.
 NOT_SPLIT = {"resnet_tiny": ("tp=",)}
@@ -96,6 +109,13 @@ def wide_model(folder: pathlib.Path) -> pathlib.Path:
 
     size = llama_graph.Llama(layers=4, hidden=256, heads=8, kv_heads=4, ffn=704, vocabulary=1024, sequence=128)
     return llama_graph.write(folder / "llama.onnx", size)
+
+
+def swept(sample: int, seed: int) -> list[Case]:
+    every = [Case("sweep", model, MODELS / f"{model}.onnx", devices, f"{plan},recompute={kind}", precision=precision)
+             for model in SWEPT for devices, plan in SWEPT_PLANS for kind in ("none", "selective", "full")
+             for precision in ("fp32", "bf16")]
+    return random.Random(seed).sample(every, min(sample, len(every)))
 
 
 def cases(grids: list[str], folder: pathlib.Path) -> list[Case]:
@@ -149,7 +169,9 @@ def measure(case: Case) -> list[Role]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--grid", nargs="+", choices=["small", "wide"], default=["small", "wide"])
+    parser.add_argument("--grid", nargs="+", choices=["small", "wide", "sweep"], default=["small", "wide"])
+    parser.add_argument("--sample", type=int, default=100, help="so many plans of the sweep")
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", nargs="+", help="of these alone")
     parser.add_argument("--plan", default="", help="of plans with this text alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -158,7 +180,8 @@ def main() -> int:
     os.environ["DTC_CALIBRATION"] = "off"
     worst: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        chosen = [case for case in cases(given.grid, pathlib.Path(folder))
+        drawn = swept(given.sample, given.seed) if "sweep" in given.grid else []
+        chosen = [case for case in [*cases(given.grid, pathlib.Path(folder)), *drawn]
                   if given.plan in case.plan and (not given.model or case.model in given.model)]
         for case, future in [(case, pool.submit(measure, case)) for case in chosen]:
             try:
@@ -166,7 +189,7 @@ def main() -> int:
             except RuntimeError as refused:
                 print(f"{case.model:12} {case.devices} {case.plan:58} {refused}", flush=True)
                 continue
-            lower = f" without {case.lower}" if case.lower else ""
+            lower = f" without {case.lower}" if case.lower else " bf16" if case.precision == "bf16" else ""
             print(f"{case.model:12} {case.devices} {case.plan + lower:58} "
                   + "  ".join(f"{role.predicted} of {role.arena} {100 * role.error:+.1f} %" for role in roles), flush=True)
             grid = "wide" if case.model == "wide" else "small"

@@ -263,8 +263,8 @@ FailureOr<SmallVector<Value>> MaxPoolGradOp::buildLocal(OpBuilder &builder, Valu
   return cloneLocal(*this, builder, operands, resultTypes);
 }
 
-OpCost MaxPoolOp::getCost() { return {OpKind::Other}; }
-OpCost MaxPoolGradOp::getCost() { return {OpKind::Other}; }
+OpCost MaxPoolOp::getCost() { return {OpKind::Reduction}; }
+OpCost MaxPoolGradOp::getCost() { return {OpKind::Reduction}; }
 Reach MaxPoolGradOp::getReach(unsigned operand) {
   return operand == 0 ? Reach::LookedUp : Reach::Moved;
 }

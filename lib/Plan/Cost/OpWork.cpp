@@ -108,8 +108,17 @@ double OpWork::logitBytes(const Op &op) const {
   return taken ? 4 * double(problem.values[op.operands[0]].elements()) : 0;
 }
 
+/// dtc's own attention keeps scores, in f32. Beside a bias, probabilities don't follow from these
+/// and the statistics of rows alone, and are kept as they are read.
+static bool keepsProbabilities(const Problem &problem, const Op &op) {
+  return op.kind == OpKind::Attention && !op.backward && op.operands.size() > 3 &&
+         byteSize(problem.values[op.operands[0]].type) < byteSize(DType::F32);
+}
+
 double OpWork::scratchBytes(OpId id) const {
   const Op &op = problem.ops[id];
+  if (!isGpu() && keepsProbabilities(problem, op))
+    return 0;
   if (!isGpu() || op.kind != OpKind::Attention)
     return op.scratch + (op.backward ? 0 : logitBytes(op));
   if (const std::optional<int> flash = model.getCluster().software.flashAttention)
@@ -122,14 +131,14 @@ double OpWork::savedBytes(OpId id) const {
   const Software &software = model.getCluster().software;
   if (op.kind == OpKind::Loss && !op.backward)
     return op.saved + logitBytes(op);
-  if (!isGpu() || op.kind != OpKind::Attention || op.operands.empty())
+  if (op.kind != OpKind::Attention || op.operands.empty())
     return op.saved;
   double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
-  // dtc's own keep scores, in f32. Beside a bias, probabilities don't follow from these and the
-  // statistics of rows alone, and are kept as they are read.
-  bool keepsBoth = !op.backward && op.operands.size() > 3 && share < 1;
+  double probabilities = keepsProbabilities(problem, op) ? share * op.scratch : 0;
+  if (!isGpu())
+    return op.saved + probabilities;
   if (!software.flashAttention)
-    return op.decomposed ? op.saved + (keepsBoth ? share * op.scratch : 0) : 0;
+    return op.decomposed ? op.saved + probabilities : 0;
   double mask = 0.25; // a byte for each score
   return *software.flashAttention > 0 ? 0
                                       : op.saved * (software.dropout ? 2 * share + mask : share);

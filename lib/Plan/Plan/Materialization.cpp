@@ -1,4 +1,4 @@
-#include "Materialization.h"
+#include "dtc/Plan/Plan/Materialization.h"
 
 #include <algorithm>
 #include <span>
@@ -23,44 +23,62 @@ namespace {
 /// tensor. Any other value that several ops read is stored, and so is what a library call reads.
 class Materialization {
 public:
-  Materialization(const Problem &problem, const ProblemFacts &facts)
-      : problem(problem), facts(facts), stored(problem.values.size(), true),
-        leaves(problem.values.size()), read(problem.values.size(), false),
-        uses(problem.values.size(), 0) {}
+  Materialization(const Problem &problem, const ProblemFacts &facts, ExpertRows rows)
+      : problem(problem), facts(facts), rows(rows), stored(problem.values.size(), true),
+        isDear(problem.values.size(), false), leaves(problem.values.size()),
+        read(problem.values.size(), false), repeated(read), uses(problem.values.size(), 0) {}
   std::vector<bool> run();
 
 private:
+  bool isView(const Op &op) const;
+  bool readsRows(const Op &op) const;
   void findUses();
+  bool hasDear(ValueId value) const;
   std::vector<ValueId> leavesOf(ValueId value) const;
   bool mayFuse(ValueId value) const;
   bool isCheap(ValueId value) const;
 
   const Problem &problem;
   const ProblemFacts &facts;
+  ExpertRows rows;
   std::vector<bool> stored;
+  std::vector<bool> isDear; ///< by value that isn't stored: dear to compute for each reader
   /// By value that isn't stored: the largest two of the stored ones that it is computed from.
   std::vector<std::vector<ValueId>> leaves;
   // Through views:
-  std::vector<bool> read; ///< by an op that fuses nothing
-  std::vector<int> uses;  ///< by how many ops
+  std::vector<bool> read;     ///< by an op that fuses nothing
+  std::vector<bool> repeated; ///< by a grouped product, which reads a row many times
+  std::vector<int> uses;      ///< by how many ops
 };
 
 } // namespace
 
-static bool isView(OpKind kind) { return kind == OpKind::Reindex || kind == OpKind::View; }
+/// Rows that are dispatched to experts, and brought back, may stay where they are.
+bool Materialization::isView(const Op &op) const {
+  bool isExchange = op.kind == OpKind::Lookup && op.groupedExperts >= 0;
+  return op.kind == OpKind::Reindex || op.kind == OpKind::View ||
+         (isExchange && rows == ExpertRows::InPlace);
+}
+
+bool Materialization::readsRows(const Op &op) const {
+  return op.isGroupedProduct() && rows == ExpertRows::InPlace;
+}
 
 void Materialization::findUses() {
   for (auto id = static_cast<OpId>(problem.ops.size()); id-- > 0;) {
     const Op &op = problem.ops[id];
-    bool reads = !fusesWhatItReads(op.kind);
-    int times = isView(op.kind) ? 0 : 1;
+    bool reads = !fusesWhatItReads(op.kind) && !readsRows(op) && !isView(op);
+    bool repeats = readsRows(op);
+    int times = isView(op) ? 0 : 1;
     for (ValueId result : op.results)
-      if (isView(op.kind)) {
+      if (isView(op)) {
         reads = reads || read[result];
+        repeats = repeats || repeated[result];
         times += uses[result];
       }
     for (ValueId operand : op.operands) {
       read[operand] = read[operand] || reads;
+      repeated[operand] = repeated[operand] || repeats;
       uses[operand] += times;
     }
   }
@@ -89,24 +107,37 @@ std::vector<ValueId> Materialization::leavesOf(ValueId value) const {
   return result;
 }
 
+/// Whether it is computed by more than sums and products, as by exponentials.
+bool Materialization::hasDear(ValueId value) const {
+  const Op &op = problem.ops[facts.producer[value]];
+  bool isOwn = op.kind == OpKind::Elementwise && op.name != "arith.mulf" &&
+               op.name != "arith.addf" && op.name != "arith.subf" && op.name != "arith.negf" &&
+               op.name != "arith.extf" && op.name != "arith.truncf";
+  return isOwn || std::any_of(op.operands.begin(), op.operands.end(),
+                              [&](ValueId operand) { return isDear[operand]; });
+}
+
 /// Whether all that reads a value could do so within its own kernel.
 bool Materialization::mayFuse(ValueId value) const {
-  OpKind made = problem.ops[facts.producer[value]].kind;
-  if (isView(made)) // products read through strides
+  const Op &op = problem.ops[facts.producer[value]];
+  const OpKind made = op.kind;
+  if (isView(op)) // products read through strides
     return std::all_of(facts.consumers[value].begin(), facts.consumers[value].end(),
                        [&](OpId reader) {
                          OpKind kind = problem.ops[reader].kind;
                          return fusesWhatItReads(kind) || kind == OpKind::Contraction ||
-                                kind == OpKind::Attention;
+                                kind == OpKind::Attention || isView(problem.ops[reader]);
                        });
   return !read[value] && (isPointwise(made) || made == OpKind::GradientSum);
 }
 
 /// Whether it is then computed once, or as cheaply as it is read.
 bool Materialization::isCheap(ValueId value) const {
-  OpKind made = problem.ops[facts.producer[value]].kind;
-  bool isRepeated = made == OpKind::Elementwise && leaves[value].size() <= 1;
-  return isView(made) || isRepeated || uses[value] == 1;
+  const Op &op = problem.ops[facts.producer[value]];
+  bool isRepeated = op.kind == OpKind::Elementwise && leaves[value].size() <= 1;
+  if (repeated[value])
+    return isView(op) || (isRepeated && !isDear[value]);
+  return isView(op) || isRepeated || uses[value] == 1;
 }
 
 std::vector<bool> Materialization::run() {
@@ -116,13 +147,14 @@ std::vector<bool> Materialization::run() {
     if (facts.isResult[value] || !mayFuse(value))
       continue;
     leaves[value] = leavesOf(value);
+    isDear[value] = hasDear(value);
     stored[value] = !isCheap(value);
   }
   return std::move(stored);
 }
 
-std::vector<bool> findStored(const Problem &problem, const ProblemFacts &facts) {
-  return Materialization(problem, facts).run();
+std::vector<bool> findStored(const Problem &problem, const ProblemFacts &facts, ExpertRows rows) {
+  return Materialization(problem, facts, rows).run();
 }
 
 } // namespace dtc::plan

@@ -1,7 +1,6 @@
 // What follows from a problem alone.
-#include "Materialization.h"
-
 #include "dtc/Plan/Plan/KernelParts.h"
+#include "dtc/Plan/Plan/Materialization.h"
 #include "dtc/Plan/Plan/Problem.h"
 #include "dtc/Plan/Plan/SequenceOrder.h"
 

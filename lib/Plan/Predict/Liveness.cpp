@@ -46,6 +46,7 @@ void Liveness::write(const ExecutionStep &step, int written) {
   });
   if (step.inPlace && reused != step.reads.end()) {
     elsewhere[written] = elsewhere[written] || elsewhere[*reused];
+    elsewhere[*reused] = false; // one place is written over once
     over.emplace_back(*reused, written);
     release(*reused, true);
   }
@@ -55,12 +56,13 @@ void Liveness::write(const ExecutionStep &step, int written) {
   }
 }
 
+/// What has a place of its own all step is no room for what an op needs inside.
 std::vector<bool> Liveness::spentOperands(const ExecutionStep &step) const {
   std::vector<bool> result;
   for (int index : step.operandReads) {
     int buffer = index < 0 ? -1 : step.reads[index];
     bool isShared = std::count(step.reads.begin(), step.reads.end(), buffer) > 1;
-    result.push_back(buffer >= 0 && !isShared && dies(buffer));
+    result.push_back(buffer >= 0 && !isShared && isLive(buffer) && dies(buffer));
   }
   return result;
 }

@@ -26,6 +26,7 @@ RankExecution::RankExecution(const Problem &problem, const ProblemFacts &facts, 
   steps.reserve(problem.ops.size() + problem.ops.size() / 4); // with some communication
   buffers.reserve(problem.values.size());
   addArguments();
+  findRows();
   for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()) && error.empty(); ++op) {
     if (problem.ops[op].kind == OpKind::GradientSum)
       runSum(op);
@@ -83,7 +84,7 @@ void RankExecution::addArguments() {
 RankExecution::Copy RankExecution::reshard(ValueId id, const Copy &from, const TensorSharding &to,
                                    OpId reader) {
   const Value &value = problem.values[id];
-  bool isStored = work.exists(id);
+  bool isStored = exists(id);
   auto list = sharding::reshard(from.sharding, to, plan.mesh);
   if (!list) {
     fail(reader,
@@ -169,7 +170,7 @@ RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &s
     const ValueId repeated = problem.ops[producer].operands[0];
     Copy made = bring(repeated, operandSharding(problem.ops[producer].rule, *choice, 0), reader);
     made = {sharding, atMostTwice(made.buffers)};
-    if (work.exists(value)) {
+    if (exists(value)) {
       ExecutionStep run = stepOf(reader);
       const Computing computing = work.computing(producer, *choice, plan.mesh);
       run.seconds = computing.seconds;
@@ -337,7 +338,7 @@ void RankExecution::runOp(OpId id) {
     ValueId value = op.results[i];
     TensorSharding sharding = sharding::resultSharding(op.rule, choice, i);
     int64_t bytes = localBytes(problem.values[value], sharding, plan.mesh);
-    bool isFused = !work.exists(value) && std::ssize(run.reads) <= kMostFused;
+    bool isFused = !exists(value) && std::ssize(run.reads) <= kMostFused;
     bool alias = ((op.kind == OpKind::View || isFused) && !isCopiedPart(value, bytes, run.reads)) ||
                  (joinsInPlace(problem, facts, id) &&
                   isOwnProgram(model.device(), model.getCluster().software));

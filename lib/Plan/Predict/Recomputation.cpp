@@ -106,70 +106,6 @@ void Replay::keepRead(const std::vector<const ExecutionStep *> &backward) {
   steps.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
 }
 
-namespace {
-
-/// dtc's kernels compute the gradient of an elementwise op beside the op itself, where all that it
-/// reads is there. Of h = f(x), x' = h' f'(x) in one pass, h lies in the place of x, x' in that of
-/// h'.
-class GradientFusion {
-public:
-  GradientFusion(std::vector<ExecutionStep> &steps, const Problem &problem)
-      : steps(steps), problem(problem) {
-    for (size_t i = 0; i < steps.size(); ++i) {
-      for (int buffer : steps[i].writes)
-        maker.try_emplace(buffer, i);
-      for (int buffer : steps[i].reads)
-        readers[buffer].push_back(i);
-    }
-  }
-  void run() {
-    for (size_t i = 0; i < steps.size(); ++i)
-      if (steps[i].pass == StepPass::Recompute && canMake(steps[i]))
-        for (int buffer : std::vector<int>(steps[i].reads))
-          if (maker.count(buffer))
-            for (size_t reader : readers[buffer])
-              if (reader > i && canJoin(steps[reader], i))
-                join(reader, i);
-    // What is no tensor is computed with what reads it.
-    for (ExecutionStep &step : steps)
-      if (step.pass == StepPass::InputGrad && isElementwise(step) && step.writes.empty())
-        step.reads.clear();
-  }
-
-private:
-  bool isElementwise(const ExecutionStep &step) const {
-    return step.op >= 0 && !step.collective && step.inPlace &&
-           problem.ops[step.op].kind == OpKind::Elementwise;
-  }
-  bool canMake(const ExecutionStep &step) const {
-    return isElementwise(step) && !step.writes.empty();
-  }
-  bool canJoin(const ExecutionStep &gradient, size_t at) const {
-    return gradient.pass == StepPass::InputGrad && canMake(gradient) &&
-           std::all_of(gradient.reads.begin(), gradient.reads.end(), [&](int buffer) {
-             auto made = maker.find(buffer);
-             return made == maker.end() || made->second <= at;
-           });
-  }
-  /// Its seconds stay where they are.
-  void join(size_t gradient, size_t at) {
-    ExecutionStep &from = steps[gradient], &to = steps[at];
-    to.reads.insert(to.reads.end(), from.reads.begin(), from.reads.end());
-    to.writes.insert(to.writes.end(), from.writes.begin(), from.writes.end());
-    for (int buffer : from.writes)
-      maker[buffer] = at;
-    from.reads.clear();
-    from.writes.clear();
-  }
-
-  std::vector<ExecutionStep> &steps;
-  const Problem &problem;
-  std::map<int, size_t> maker;                ///< by buffer: the step
-  std::map<int, std::vector<size_t>> readers; ///< by buffer: steps
-};
-
-} // namespace
-
 void addRecomputation(RankExecution &execution, const Problem &problem,
                       const std::vector<Block> &blocks, const std::vector<BlockRecompute> &kinds,
                       const Software &software) {
@@ -214,8 +150,6 @@ void addRecomputation(RankExecution &execution, const Problem &problem,
     }
     steps.push_back(std::move(step));
   }
-  if (isPlaced)
-    GradientFusion(steps, problem).run();
   execution.steps = std::move(steps);
 }
 

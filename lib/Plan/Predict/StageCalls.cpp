@@ -113,6 +113,8 @@ private:
   void enter(size_t i);
   std::vector<bool> elsewhere() const;
   void placeTerms(Liveness &liveness, std::vector<bool> &atHome);
+  template <typename IsHere>
+  void addInPlace(const ExecutionStep &step, IsHere isHere, std::vector<bool> &atHome) const;
   void spread(const Liveness::Life &life, std::span<Temporary> to) const;
   bool isForward() const { return call == StageCall::Forward; }
   /// The one of two units that the call comes to later.
@@ -142,6 +144,19 @@ void TemporaryFinder::enter(size_t i) {
     }
 }
 
+/// Terms that are brought to the sum's form together are added up before. Each lies in the place of
+/// the first one, unless a product makes it.
+template <typename IsHere>
+void TemporaryFinder::addInPlace(const ExecutionStep &step, IsHere isHere,
+                                 std::vector<bool> &atHome) const {
+  size_t first = kNone;
+  for (int buffer : step.reads)
+    first = isHere(buffer) ? std::min(first, maker[buffer]) : first;
+  for (int buffer : step.reads)
+    if (isHere(buffer) && maker[buffer] != first && !calls.writesResultsAlone(maker[buffer]))
+      atHome[buffer] = true;
+}
+
 /// A gradient that is added to what is there lies in that place, unless a product makes it. A term
 /// whose stage isn't that of the sum has a place of its own.
 void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) {
@@ -157,6 +172,8 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       return maker[buffer] != kNone && units[maker[buffer]] == units[i];
     };
     auto here = std::count_if(step.reads.begin(), step.reads.end(), isHere);
+    if (step.collective)
+      addInPlace(step, isHere, atHome);
     bool isScattered = std::any_of(step.writes.begin(), step.writes.end(),
                                    [&](int buffer) { return scattered[buffer]; });
     for (int buffer : step.reads) {
@@ -168,7 +185,7 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       if (step.collective) {
         // The stage that makes a term brings it to the sum's form, too.
         for (int brought : step.writes)
-          atHome[brought] = atHome[brought] || !isHere(buffer);
+          atHome[brought] = atHome[brought] || here == 0;
         if (!isHere(buffer))
           liveness.endAt(buffer, maker[buffer]);
         continue;

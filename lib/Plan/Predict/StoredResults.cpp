@@ -1,5 +1,9 @@
 // Where the results of an execution's ops lie: in those of operands or in copies of their own.
+#include "PlacedPrograms.h"
+
 #include "dtc/Plan/Predict/RankExecution.h"
+
+#include "dtc/Plan/Plan/Materialization.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/AttentionParts.h"
@@ -7,6 +11,18 @@
 #include <algorithm>
 
 namespace dtc::plan {
+
+/// Experts of a rank of its own are computed by kernels that find rows where they are. Ranks that
+/// share experts exchange rows, which lie in order then.
+void RankExecution::findRows() {
+  const bool hasRows = std::ranges::any_of(problem.ops, &Op::isGroupedProduct);
+  if (hasRows && hasPlaces(model.getCluster().software) && plan.degrees.ep == 1)
+    stored = findStored(problem, facts, ExpertRows::InPlace);
+}
+
+bool RankExecution::exists(ValueId value) const {
+  return stored.empty() ? work.exists(value) : stored[value];
+}
 
 /// Programs that run op by op make a new tensor for each result of all but the simplest ops.
 bool RankExecution::writesInPlace(const Op &op) const {

@@ -4,6 +4,7 @@
 
 #include "dtc/Plan/Plan/Storage.h"
 #include "dtc/Plan/Plan/Trains.h"
+#include "dtc/Plan/Predict/JoinedKernels.h"
 #include "dtc/Plan/Predict/Recomputation.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -44,6 +45,21 @@ static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, O
     cuts.push_back(planned.blocks[i].first);
   keepDistinct(cuts);
   return cuts;
+}
+
+/// A stage that begins within a block exchanges its part of the block's parameters and gradients.
+static std::vector<Block> blocksOfStages(const Plan &plan, const std::vector<Block> &blocks) {
+  std::vector<Block> result;
+  for (Block block : blocks) {
+    for (const Stage &stage : plan.stages)
+      if (auto first = static_cast<OpId>(stage.firstOp);
+          first > block.first && first <= block.last) {
+        result.push_back({block.first, first - 1});
+        block.first = first;
+      }
+    result.push_back(block);
+  }
+  return result;
 }
 
 /// One past the last forward op of the whole model.
@@ -91,15 +107,18 @@ bool UniformStages::start() {
     if (!kinds || !folded)
       return false;
     addRecomputation(execution, problem, folding->blocks, *kinds, model.getCluster().software);
+    joinKernels(execution, problem, model.getCluster().software);
     allocated = *folded;
     unitCosts = UnitCosts::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at),
                                     folding->blocks);
   } else {
     addRecomputation(execution, problem, planned.blocks, plan.recompute,
                      model.getCluster().software);
+    joinKernels(execution, problem, model.getCluster().software);
     allocated.cuts = at;
-    unitCosts = std::make_unique<UnitCosts>(problem, facts, execution, plan.mesh, std::move(at),
-                                            planned.blocks, levelsOf(plan, problem));
+    unitCosts =
+        std::make_unique<UnitCosts>(problem, facts, execution, plan.mesh, std::move(at),
+                                    blocksOfStages(plan, planned.blocks), levelsOf(plan, problem));
   }
   if (allocates)
     allocations.emplace(problem, execution, allocated);

@@ -1,5 +1,7 @@
 #include "dtc/Plan/Predict/UnitCosts.h"
 
+#include "TiedGradients.h"
+
 #include "dtc/Plan/Plan/Crossings.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -388,7 +390,10 @@ StoredInStages UnitCosts::storedOf(const Problem &problem, const ExecutedSteps &
   std::vector<int> blocks;
   for (int unit : steps.units)
     blocks.push_back(blockOfUnit[unit]);
-  return storedLiveness(steps.execution, problem, count, blocks, levels);
+  StoredInStages stored = storedLiveness(steps.execution, problem, count, blocks, levels);
+  if (!exchanging)
+    addTiedGradients(stored.apart, steps.execution, problem, blocks, levels);
+  return stored;
 }
 
 bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,

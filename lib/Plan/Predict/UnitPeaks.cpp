@@ -6,10 +6,13 @@
 
 namespace dtc::plan {
 
-static RangeMax sumOf(std::vector<int64_t> first, const std::vector<int64_t> &second) {
+static std::vector<int64_t> sumsOf(std::vector<int64_t> first, const std::vector<int64_t> &second) {
   for (size_t unit = 0; unit < first.size(); ++unit)
     first[unit] += second[unit];
-  return RangeMax(std::move(first));
+  return first;
+}
+static RangeMax sumOf(std::vector<int64_t> first, const std::vector<int64_t> &second) {
+  return RangeMax(sumsOf(std::move(first), second));
 }
 
 UnitPeaks::UnitPeaks(const std::vector<int64_t> &each, const Beside &beside,
@@ -27,7 +30,8 @@ UnitPeaks::UnitPeaks(const std::vector<int64_t> &each, const Beside &beside,
       after.push_back(alone[unit] + beside.ofAfter[unit] + waiting(left, neighbours->after[unit]));
     }
     withBefore[i] = sumOf(alone, beside.ofBefore);
-    withBoth[i] = sumOf(after, beside.ofBefore);
+    withBoth[i] =
+        sumOf(beside.together.empty() ? after : sumsOf(after, beside.together), beside.ofBefore);
     own[i] = RangeMax(std::move(alone));
     withAfter[i] = RangeMax(std::move(after));
   }
@@ -217,6 +221,21 @@ static std::vector<int64_t> countedBeside(std::vector<int64_t> other,
   return other;
 }
 
+/// What a unit has with both blocks beside it in the steps of both, beyond what is counted.
+static std::vector<int64_t> countedTogether(const std::vector<int64_t> &both,
+                                            const std::vector<std::vector<int64_t>> &others,
+                                            const std::vector<std::vector<int64_t>> &counted) {
+  std::vector<int64_t> result = both;
+  for (size_t unit = 0; unit < both.size(); ++unit) {
+    for (const std::vector<int64_t> &bytes : others)
+      result[unit] += bytes[unit];
+    for (const std::vector<int64_t> &bytes : counted)
+      result[unit] -= bytes[unit];
+    result[unit] = both[unit] < 0 ? 0 : std::max<int64_t>(0, result[unit]);
+  }
+  return result;
+}
+
 /// Whether a step comes after that before which its unit's pass gathers for the next unit.
 static bool isBesideGathers(const StoredLiveness &stored, size_t step, int unit) {
   const size_t from = stored.gathersNext[unit];
@@ -230,6 +249,7 @@ struct UnitMost {
   int64_t all = -1;
   int64_t below = -1, above = -1, outside = -1; ///< but for what lies in messages
   int64_t besideScatters = 0, besideGathers = 0; ///< in steps beside those of other units
+  int64_t besideBoth = -1;                       ///< -1: there is no such step
   /// After the step that leaves all of its gradients, with what lies in messages then.
   int64_t scattered = 0, end = 0, endInMessages = 0;
 };
@@ -251,10 +271,13 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
     most.below = std::max(most.below, bytes - at.below);
     most.above = std::max(most.above, bytes - at.above);
     most.outside = std::max(most.outside, bytes - at.outside);
+    const bool isBeside = isBesideGathers(stored, at.step, blockOfUnit[at.unit]);
     if (besideScatters[at.step])
       most.besideScatters = std::max(most.besideScatters, bytes);
-    if (isBesideGathers(stored, at.step, blockOfUnit[at.unit]))
+    if (isBeside)
       most.besideGathers = std::max(most.besideGathers, bytes);
+    if (isBeside && besideScatters[at.step])
+      most.besideBoth = std::max(most.besideBoth, bytes);
     if (storing > 0 && stored.scattered[at.step] >= most.scattered) {
       most.scattered = stored.scattered[at.step];
       most.end = at.after + most.scattered;
@@ -299,9 +322,9 @@ void UnitCosts::addTemporaries(StageCall kind, int storing, const StoredLiveness
     return;
   }
   const Exchanged exchanged{stored, !forward, gathers, scatters, waits};
-  mostOf[storing][call] =
-      peaksOf(whole(&Most::all), exchanged,
-              {whole(&Most::all), whole(&Most::besideScatters), whole(&Most::besideGathers)});
+  mostOf[storing][call] = peaksOf(whole(&Most::all), exchanged,
+                                  {whole(&Most::all), whole(&Most::besideScatters),
+                                   whole(&Most::besideGathers), whole(&Most::besideBoth)});
   if (scatters) {
     endOf[storing][call] = endsOf(whole(&Most::end), exchanged);
     endInMessages[storing][call] = whole(&Most::endInMessages);
@@ -325,6 +348,10 @@ UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const Exchanged &e
     others.ofAfter =
         countedBeside(beside(stored.gradients, true, waits), most.all, most.besideScatters);
     others.left = ofBlocks(stored.gradients);
+    if (gathers)
+      others.together = countedTogether(
+          most.besideBoth, {beside(stored.backward, false), beside(stored.gradients, true, waits)},
+          {most.all, others.ofBefore, others.ofAfter});
   } else if (!backward) {
     others.ofAfter = beside(stored.forward, true);
   }
@@ -391,8 +418,11 @@ void UnitCosts::addSteps(const ExecutedSteps &steps, const StoredLiveness &store
     raise(most.all, bytes);
     if (steps.besideScatters[i])
       raise(most.besideScatters, bytes);
-    if (isBesideGathers(stored, i, blockOfUnit[unit]))
+    const bool isBeside = isBesideGathers(stored, i, blockOfUnit[unit]);
+    if (isBeside)
       raise(most.besideGathers, bytes);
+    if (isBeside && steps.besideScatters[i])
+      raise(most.besideBoth, bytes);
     most.end[unit] = live.after[i] + stored.scattered[i];
   }
 }
@@ -417,10 +447,10 @@ void UnitCosts::addPeaks(const ExecutedSteps &steps, const StoredLiveness &store
       const Exchanged exchanged{stored, back, gathers, scatters, steps.waits};
       std::vector<int64_t> own = raised(of.all);
       (back ? mostBackward : mostForward)[storing] =
-          gathers || scatters
-              ? peaksOf(own, exchanged,
-                        {ofWhole(of.all), ofWhole(of.besideScatters), ofWhole(of.besideGathers)})
-              : UnitPeaks(own);
+          gathers || scatters ? peaksOf(own, exchanged,
+                                        {ofWhole(of.all), ofWhole(of.besideScatters),
+                                         ofWhole(of.besideGathers), ofWhole(of.besideBoth)})
+                              : UnitPeaks(own);
       if (scatters)
         endBackward[storing] = endsOf(raised(of.end), exchanged);
     }

@@ -1,6 +1,7 @@
 #include "dtc/Plan/Search/ShardCosts.h"
 
 #include "dtc/Plan/Cost/NetworkModel.h"
+#include "dtc/Plan/Predict/JoinedKernels.h"
 #include "dtc/Plan/Predict/StageDevices.h"
 #include "dtc/Plan/Search/Search.h"
 #include "dtc/Plan/Solve/Parallel.h"
@@ -39,12 +40,12 @@ std::unique_ptr<UnitCosts> ShardCosts::makeUnitCosts(Recompute recompute,
     return at ? UnitCosts::ofFolded(problem, facts, run, plan.mesh, *at, cuts, blocks)
               : std::make_unique<UnitCosts>(problem, facts, run, plan.mesh, cuts, blocks);
   };
-  if (recompute == Recompute::None)
-    return of(execution);
-  RankExecution again = execution;
-  addRecomputation(again, problem, blocks, recomputeAll(blocks, recompute),
-                   model.getCluster().software);
-  return of(again);
+  const Software &software = model.getCluster().software;
+  RankExecution run = execution;
+  if (recompute != Recompute::None)
+    addRecomputation(run, problem, blocks, recomputeAll(blocks, recompute), software);
+  joinKernels(run, problem, software);
+  return of(run);
 }
 
 ShardCosts::Units &ShardCosts::unitsOf(const std::vector<OpId> &cuts) const {

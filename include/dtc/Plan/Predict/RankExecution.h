@@ -93,6 +93,8 @@ private:
   void addArguments();
   void make(ValueId value, sharding::TensorSharding sharding, std::vector<int> in);
   bool writesInPlace(const Op &op) const;
+  void findRows();
+  bool exists(ValueId value) const;
   void runOp(OpId op);
   void runSum(OpId op);
   void finish();
@@ -123,6 +125,7 @@ private:
   const Workspace *workspace; ///< null: of tensors alone
   OpWork work;
   ProductOverlap overlap;
+  std::vector<bool> stored; ///< by value, where that isn't as `work` says
   /// Of this execution and of those that are copied from it, which change nothing of it.
   std::shared_ptr<std::vector<std::vector<Copy>>> sharedCopies;
   std::vector<std::vector<Copy>> &copies; ///< by value; the first as it was made

@@ -70,6 +70,8 @@ public:
     std::vector<int64_t> ofBefore, ofAfter;
     std::vector<int64_t> left; ///< of gradients that wait for their sum, as a whole
     std::vector<int64_t> ownLeft = {}; ///< the same of a unit's own, as it scatters them
+    /// What there is beyond the sum of what counts of both, where both are in the stage.
+    std::vector<int64_t> together = {};
   };
   UnitPeaks() = default;
   explicit UnitPeaks(std::vector<int64_t> each) : units(each.size()) {
@@ -205,9 +207,10 @@ private:
     bool backward, gathers, scatters;
     const std::vector<bool> &waits;
   };
-  /// The most of each unit, and in which steps it has what the blocks beside it gather and scatter.
+  /// The most of each unit, and that in the steps in which it has what the blocks beside it gather,
+  /// scatter, or both; -1: it has no step with both.
   struct Most {
-    std::vector<int64_t> all, besideScatters, besideGathers;
+    std::vector<int64_t> all, besideScatters, besideGathers, besideBoth;
   };
   UnitPeaks peaksOf(const std::vector<int64_t> &own, const Exchanged &exchanged,
                     const Most &most) const;
@@ -217,9 +220,10 @@ private:
   /// Of a pass in the whole model's execution, by executed unit.
   struct PassMost {
     explicit PassMost(int units = 0)
-        : plain(units), all(units), besideScatters(units), besideGathers(units), end(units) {}
+        : plain(units), all(units), besideScatters(units), besideGathers(units),
+          besideBoth(units, -1), end(units) {}
     std::vector<int64_t> plain; ///< with nothing stored in parts
-    std::vector<int64_t> all, besideScatters, besideGathers;
+    std::vector<int64_t> all, besideScatters, besideGathers, besideBoth;
     std::vector<int64_t> end; ///< after the last step
   };
   void addSteps(const ExecutedSteps &steps, const StoredLiveness &stored, const LiveBytes &live,
