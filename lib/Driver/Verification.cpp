@@ -90,8 +90,10 @@ Outcome<std::string> Verification::compare(ModuleOp module, bool isOfKernels) co
     return ErrorCategory::Failed;
   if (!compared->unproven.empty())
     return unproven(compared->unproven);
-  report::StepVerification found{compared->ranks,       compared->tensors,    compared->worst,
-                                 compared->worstTensor, compared->firstWrong, mesh, isOfKernels};
+  report::StepVerification found{compared->ranks,      compared->tensors,
+                                 compared->worst,      compared->worstTensor,
+                                 compared->firstWrong, mesh,
+                                 isOfKernels};
   if (!compared->isEqual())
     return fail({report::differenceText(found), ErrorCategory::Failed});
   return report::verifiedText(found);

@@ -99,12 +99,12 @@ FailureOr<Tensors> evaluateProduct(exec::MatmulOp op, Operands operands, Numeric
   if (epilogue == Epilogue::GeluGrad) {
     Tensor input = *operands[2];
     input.type = product.type;
-    return evaluateGraph(op.getLoc(), {input, product}, numerics,
-                         [&](OpBuilder &builder, ValueRange values) {
-                           return SmallVector<Value>{graph::ActivationGradOp::create(
-                               builder, op.getLoc(), values[0].getType(),
-                               graph::Activation::GeluTanh, values[0], values[1])};
-                         });
+    return evaluateGraph(
+        op.getLoc(), {input, product}, numerics, [&](OpBuilder &builder, ValueRange values) {
+          return SmallVector<Value>{
+              graph::ActivationGradOp::create(builder, op.getLoc(), values[0].getType(),
+                                              graph::Activation::GeluTanh, values[0], values[1])};
+        });
   }
   if (epilogue != Epilogue::Gelu)
     for (size_t i = 0; i < product.floats.size(); ++i)

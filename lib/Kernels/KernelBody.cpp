@@ -256,7 +256,8 @@ bool addsUpFlat(const BodyInfo &info) {
       if (!sum || (first && sum->elements != first->elements) ||
           shapeOf(sum->term) !=
               ArrayRef(elementsOf(info.body.getArgument(piece * info.ownArguments))) ||
-          sum->parts != llvm::divideCeil(elementsOf(sum->term), sum->elements))
+          static_cast<uint64_t>(sum->parts) !=
+              llvm::divideCeil(elementsOf(sum->term), sum->elements))
         return false;
       if (!first)
         first = sum;

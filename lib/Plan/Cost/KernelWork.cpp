@@ -37,8 +37,7 @@ double OpWork::bytesBesideProduct(OpId id, const OpSharding &choice, const Mesh 
   };
   double bytes = 0;
   for (size_t i = 0; i < op.operands.size(); ++i)
-    if (ValueId operand = op.operands[i];
-        !isProduct(operand) && !isParameter(operand))
+    if (ValueId operand = op.operands[i]; !isProduct(operand) && !isParameter(operand))
       bytes += double(localBytes(problem.values[operand], op.rule->operands[i], choice, mesh));
   return bytes;
 }
@@ -57,8 +56,8 @@ double OpWork::countedBytes(OpId id, const OpSharding &choice, const Mesh &mesh)
     auto whole =
         double(localBytes(problem.values[op.operands[i]], op.rule->operands[i], choice, mesh));
     if (op.kind == OpKind::Reindex)
-      whole = std::min(whole, double(localBytes(problem.values[op.results[0]],
-                                                op.rule->results[0], choice, mesh)));
+      whole = std::min(whole, double(localBytes(problem.values[op.results[0]], op.rule->results[0],
+                                                choice, mesh)));
     bytes += part.reads[i] * whole;
   }
   return bytes;

@@ -77,10 +77,10 @@ private:
 
   const Problem &problem;
   const ProblemFacts &facts;
-  std::vector<Kernel> kernels;                ///< by the op that is alone in it at first
+  std::vector<Kernel> kernels; ///< by the op that is alone in it at first
   std::vector<KernelId> mergedInto;
-  std::vector<std::vector<KernelId>> members; ///< by op: the kernels that compute it
-  std::vector<bool> own;                      ///< by op: whether it had a kernel of its own
+  std::vector<std::vector<KernelId>> members;   ///< by op: the kernels that compute it
+  std::vector<bool> own;                        ///< by op: whether it had a kernel of its own
   std::set<std::pair<KernelId, ValueId>> whole; ///< what a kernel reads all of
   std::set<std::pair<KernelId, ValueId>> read;  ///< what was counted
 };
@@ -195,10 +195,10 @@ bool KernelFinder::readsAlike(ValueId value, KernelId kernel) const {
 }
 
 bool KernelFinder::fit(const Kernel &a, const Kernel &b) const {
-  const bool isOnePass = problem.ops[a.first].backward.has_value() ==
-                         problem.ops[b.first].backward.has_value();
-  const bool isLoss = problem.ops[a.last].kind == OpKind::Loss &&
-                      problem.ops[b.first].kind == OpKind::Loss;
+  const bool isOnePass =
+      problem.ops[a.first].backward.has_value() == problem.ops[b.first].backward.has_value();
+  const bool isLoss =
+      problem.ops[a.last].kind == OpKind::Loss && problem.ops[b.first].kind == OpKind::Loss;
   return a.mayMerge && b.mayMerge && a.elements == b.elements &&
          (a.rows == b.rows || a.rows == 0 || b.rows == 0) && (isOnePass || isLoss) &&
          std::max(a.last, b.last) - std::min(a.first, b.first) <= kFarthest;
@@ -334,8 +334,8 @@ void KernelFinder::countReads(OpId id, KernelPart &part) {
     }
     for (KernelId kernel : in)
       if (isReadFrom(value, kernel))
-        part.reads[i] += isSlice(op) ? !whole.contains({kernel, value})
-                                     : read.emplace(kernel, value).second;
+        part.reads[i] +=
+            isSlice(op) ? !whole.contains({kernel, value}) : read.emplace(kernel, value).second;
     if (readsTwice(op, i))
       ++part.reads[i];
   }

@@ -1,12 +1,9 @@
 // Where the results of an execution's ops lie: in those of operands or in copies of their own.
-#include "PlacedPrograms.h"
-
 #include "dtc/Plan/Predict/RankExecution.h"
-
-#include "dtc/Plan/Plan/Materialization.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/AttentionParts.h"
+#include "dtc/Plan/Plan/Materialization.h"
 
 #include <algorithm>
 
@@ -16,7 +13,7 @@ namespace dtc::plan {
 /// share experts exchange rows, which lie in order then.
 void RankExecution::findRows() {
   const bool hasRows = std::ranges::any_of(problem.ops, &Op::isGroupedProduct);
-  if (hasRows && hasPlaces(model.getCluster().software) && plan.degrees.ep == 1)
+  if (hasRows && hasPlaces() && plan.degrees.ep == 1)
     stored = findStored(problem, facts, ExpertRows::InPlace);
 }
 
