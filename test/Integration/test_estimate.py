@@ -158,9 +158,11 @@ def test_quantized_weights(models, name, quantization):
         assert saved == pytest.approx(2 * products - stored, rel=1e-6), job
         for part in ("gradients", "optimizer", "data", "keys_and_values"):
             assert after[part] == before[part]
-        # The copy of one weight in the type of its product, where the most is held while a product of a layer runs.
+        # The copy of one weight in the type of its product, where the most is held while a product of a layer runs. The
+        # adapters of 7B hold the most while one kernel makes both gradients of a gated activation.
         copy = after["activations"] - before["activations"]
-        assert copy == 2 * size.hidden * size.ffn if name == "7B" else 0 <= copy <= 2 * size.hidden * size.ffn
+        most = {inference: 2 * size.hidden * size.ffn, adapters: 0} if name == "7B" else {}
+        assert copy == most[job] if job in most else 0 <= copy <= 2 * size.hidden * size.ffn
         assert quantization in jobs[job]["assumptions"]
 
 

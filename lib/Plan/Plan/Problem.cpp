@@ -1,3 +1,5 @@
+#include "Reads.h"
+
 #include "dtc/Plan/Plan/Trains.h"
 
 #include "dtc-io/CheckedSize.h"
@@ -82,8 +84,7 @@ static std::string checkTensor(const Problem &problem, const Op &op, ValueId val
   return "";
 }
 
-/// Elements that are read lie in the operand.
-static bool readsInside(const Problem &problem, const Op &op) {
+bool readsInside(const Problem &problem, const Op &op) {
   if (op.kind != OpKind::Reindex || op.operands.size() != 1 || op.results.size() != 1)
     return false;
   const std::vector<int64_t> &from = problem.values[op.operands[0]].shape,

@@ -1,8 +1,9 @@
 // The same graph for another number of samples.
-#include "dtc/Plan/Plan/Problem.h"
+#include "Reads.h"
 
 #include "dtc-io/CheckedSize.h"
 
+#include <algorithm>
 #include <map>
 
 namespace dtc::plan {
@@ -22,6 +23,7 @@ public:
         scale(result.values[value].shape[dim], "value " + std::to_string(value));
     for (OpId op = 0; op < static_cast<OpId>(result.ops.size()); ++op)
       scaleOp(op);
+    dropReads();
     result.batch = to;
     if (!error.empty())
       return Error{error, ErrorCategory::NoFit};
@@ -36,6 +38,7 @@ public:
 private:
   void scale(int64_t &size, const std::string &what);
   void scaleOp(OpId op);
+  void dropReads();
   sharding::ShardingRule scaled(const Op &op, FactorId batch);
 
   const ProblemFacts &facts;
@@ -79,6 +82,21 @@ void Rebatcher::scaleOp(OpId id) {
   op.rule = it->second;
   for (double *count : {&op.flops, &op.saved, &op.scratch, &op.workspace})
     *count = *count * double(to) / double(from); // whole numbers stay whole
+}
+
+/// Of a slice amid the samples. What it reads among others isn't known, as of any other op: then
+/// attention copies it.
+void Rebatcher::dropReads() {
+  for (Op &op : result.ops) {
+    if (op.reads.empty())
+      continue;
+    const int batch = facts.batchDim[op.operands[0]];
+    auto isAmid = [&](const sharding::DimRead &read) {
+      return read.dim == batch && batch >= 0 && (read.start != 0 || read.step > 1);
+    };
+    if (std::any_of(op.reads.begin(), op.reads.end(), isAmid) || !readsInside(result, op))
+      op.reads.clear();
+  }
 }
 
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples) {

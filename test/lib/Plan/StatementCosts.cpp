@@ -1,6 +1,8 @@
 // What combinations of choices cost.
 #include "Statement.h"
 
+#include "dtc/Plan/Cost/AttentionForm.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -90,6 +92,9 @@ void Statement::addSum(OpId id) {
   if (of < 0)
     return;
   Part made = maker(total);
+  const auto sums = std::count_if(op.operands.begin(), op.operands.end(),
+                                  [&](ValueId term) { return term >= problem.arguments; });
+  const bool sharesKernels = sums > 1 && isOwnProgram(model.device(), model.getCluster().software);
   if (made.decider >= 0) {
     json table = {
         {"deciders", {made.decider}}, {"classes", json::array()}, {"costs", json::array()}};
@@ -97,8 +102,9 @@ void Statement::addSum(OpId id) {
     for (size_t choice = 0; choice < made.shardings.size(); ++choice) {
       own.push_back(static_cast<int>(choice));
       int64_t bytes = localBytes(problem.values[total], shardings[made.shardings[choice][0]], mesh);
+      double passes = double(op.operands.size() + 1) * double(bytes);
       table["costs"].push_back(
-          calls * model.streamSeconds(double(op.operands.size() + 1) * double(bytes)));
+          calls * (sharesKernels ? work.sumSeconds(id, bytes) : model.streamSeconds(passes)));
     }
     table["classes"].push_back(own);
     tables.push_back(std::move(table));
