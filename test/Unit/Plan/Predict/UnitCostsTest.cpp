@@ -74,6 +74,26 @@ TEST(Rebatch, RefusesWhatHasNoFactorForTheBatch) {
   EXPECT_EQ(*eight, transformer({1, 64, 2, 16, 8, 128}));
 }
 
+TEST(Rebatch, WhatReadsAmidTheSamplesReadsWhatIsNotKnown) {
+  Problem eight = load("mixtral");
+  const ProblemFacts facts(eight);
+  auto readOfBatch = [&](Op &op) {
+    const int batch = op.reads.empty() ? -1 : facts.batchDim[op.operands[0]];
+    return batch < 0 ? op.reads.end()
+                     : std::ranges::find(op.reads, batch, &dtc::sharding::DimRead::dim);
+  };
+  auto amid =
+      std::ranges::find_if(eight.ops, [&](Op &op) { return readOfBatch(op) != op.reads.end(); });
+  ASSERT_NE(amid, eight.ops.end());
+  readOfBatch(*amid)->start = 1;
+  Result<Problem> more = rebatched(eight, facts, 16);
+  ASSERT_TRUE(more) << more.error().message;
+  for (size_t i = 0; i < eight.ops.size(); ++i) {
+    bool isDropped = &eight.ops[i] == &*amid;
+    EXPECT_EQ(more->ops[i].reads.empty(), eight.ops[i].reads.empty() || isDropped) << i;
+  }
+}
+
 TEST(Rebatch, WorkspaceGrowsWithTheBatch) {
   Problem four = transformer({1, 64, 2, 16, 4, 128});
   for (Op &op : four.ops)
