@@ -34,6 +34,7 @@ CostModel::CostModel(const Cluster &c, int64_t ranks, DeviceRange range)
   if (stage.count == 0)
     stage = {0, ranks};
   spec = slowest(cluster, stage);
+  own = plan::isOwnProgram(spec, cluster.software);
   measured = std::make_unique<MeasuredTables>(cluster);
   network = std::make_unique<NetworkModel>(cluster.levelsAt(stage.first), spec, ranks);
   if (spec.architecture != Architecture::None)
@@ -129,7 +130,7 @@ double CostModel::launchSeconds() const {
 
 double CostModel::updateLaunchSeconds(double tensors) const {
   constexpr double kLaunches = 2; // the norm, the update
-  const double each = kernels && isOwnProgram(spec, cluster.software)
+  const double each = kernels && own
                           ? kernels->launchSecondsOfTensor()
                           : launchSeconds();
   return kLaunches * tensors * each;

@@ -42,7 +42,7 @@ double OpWork::bytesBesideProduct(OpId id, const OpSharding &choice, const Mesh 
   return bytes;
 }
 
-bool OpWork::isOwn() const { return isOwnProgram(model.device(), model.getCluster().software); }
+bool OpWork::isOwn() const { return model.isOwnProgram(); }
 
 /// Of what an op adds to its kernels. Of a larger tensor a view's kernel reads that part alone.
 double OpWork::countedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {

@@ -3,7 +3,7 @@
 #include "PlacedPrograms.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 
 namespace dtc::plan {
 
@@ -12,10 +12,11 @@ namespace {
 class KernelJoiner {
 public:
   KernelJoiner(RankExecution &execution, const Problem &problem)
-      : steps(execution.steps), buffers(execution.buffers), problem(problem) {
+      : steps(execution.steps), buffers(execution.buffers), problem(problem),
+        maker(buffers.size(), kNone), readers(buffers.size()) {
     for (size_t i = 0; i < steps.size(); ++i) {
       for (int buffer : steps[i].writes)
-        maker.try_emplace(buffer, i);
+        maker[buffer] = std::min(maker[buffer], i);
       for (int buffer : steps[i].reads)
         readers[buffer].push_back(i);
     }
@@ -24,7 +25,7 @@ public:
     for (size_t i = 0; i < steps.size(); ++i)
       if (steps[i].pass == StepPass::Recompute && canMake(steps[i]))
         forReaders(i, [&](size_t reader, int buffer) {
-          if (maker.count(buffer) && canJoin(reader, i))
+          if (maker[buffer] != kNone && canJoin(reader, i))
             join(reader, i);
         });
     for (size_t i = 0; i < steps.size(); ++i)
@@ -59,8 +60,7 @@ private:
   /// Whether all that a gradient reads is there as an earlier step runs.
   bool canJoin(size_t gradient, size_t at) const {
     return isGradient(gradient) && std::ranges::all_of(steps[gradient].reads, [&](int buffer) {
-             auto made = maker.find(buffer);
-             return made == maker.end() || made->second <= at;
+             return maker[buffer] == kNone || maker[buffer] <= at;
            });
   }
   bool areSiblings(size_t first, size_t second, int common) const {
@@ -88,8 +88,7 @@ private:
   /// Of what an op reads, what was made first comes first, and is written over first.
   void sortReads(ExecutionStep &step) const {
     std::ranges::stable_sort(step.reads, {}, [&](int buffer) {
-      auto made = maker.find(buffer);
-      return made == maker.end() ? 0 : made->second;
+      return maker[buffer] == kNone ? 0 : maker[buffer];
     });
   }
   /// Its seconds stay where they are.
@@ -108,8 +107,9 @@ private:
   std::vector<ExecutionStep> &steps;
   const std::vector<Buffer> &buffers;
   const Problem &problem;
-  std::map<int, size_t> maker;                ///< by buffer: the step
-  std::map<int, std::vector<size_t>> readers; ///< by buffer: steps
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  std::vector<size_t> maker;                ///< by buffer: the step
+  std::vector<std::vector<size_t>> readers; ///< by buffer: steps
 };
 
 } // namespace

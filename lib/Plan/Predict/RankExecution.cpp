@@ -341,7 +341,7 @@ void RankExecution::runOp(OpId id) {
     bool isFused = !exists(value) && std::ssize(run.reads) <= kMostFused;
     bool alias = ((op.kind == OpKind::View || isFused) && !isCopiedPart(value, bytes, run.reads)) ||
                  (joinsInPlace(problem, facts, id) &&
-                  isOwnProgram(model.device(), model.getCluster().software));
+                  model.isOwnProgram());
     if (!alias)
       run.writes.push_back(addBuffer(bytes));
     // A fused value is its operands until the kernel that ends the chain.

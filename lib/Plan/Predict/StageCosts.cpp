@@ -112,7 +112,7 @@ simulate::Work StageCosts::recomputation(const StageRun &run) const {
   return launched(all, exchanged, host);
 }
 
-simulate::StageCost StageCosts::stage(const StageRun &run) const {
+simulate::StageCost StageCosts::stageSeconds(const StageRun &run) const {
   PassSeconds all = unitCosts.seconds(run.begin, run.end);
   PassSeconds exchanged = unitCosts.communication(run.begin, run.end);
   PassSeconds host = unitCosts.host(run.begin, run.end);
@@ -135,6 +135,17 @@ simulate::StageCost StageCosts::stage(const StageRun &run) const {
   }
   cost.reductionSeconds = parameters.reductionSeconds;
   cost.reductionOverlap = parameters.reductionOverlap;
+  return cost;
+}
+
+double StageCosts::transientBytes(const StageRun &run) const {
+  const Parameters &parameters = parametersOf(run);
+  return std::max(parameters.forwardTransient, parameters.backwardTransient);
+}
+
+simulate::StageCost StageCosts::stage(const StageRun &run) const {
+  simulate::StageCost cost = stageSeconds(run);
+  const Parameters &parameters = parametersOf(run);
   cost.savedBytes = double(savedBytes(run));
   cost.keptBytes = double(keptBytes(run));
   double transient = double(peakBytes(run)) - cost.savedBytes;

@@ -33,7 +33,7 @@ bool RankExecution::writesInPlace(const Op &op) const {
 /// strides of a part. Any other part of a larger tensor is copied.
 bool RankExecution::isCopiedPart(ValueId value, int64_t bytes, const std::vector<int> &from) const {
   if (from.size() != 1 || buffers[from[0]].bytes <= placedBytes(bytes) ||
-      !isOwnProgram(model.device(), model.getCluster().software))
+      !model.isOwnProgram())
     return false;
   const std::vector<OpId> &readers = facts.consumers[value];
   return std::any_of(readers.begin(), readers.end(), [&](OpId reader) {

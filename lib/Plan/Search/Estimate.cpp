@@ -285,8 +285,8 @@ private:
     return result;
   }
   StagePrice pricesWithin(double share) {
-    return [on = stagesWithin(share)](int a, int b, int stage) {
-      return on[stage].own->prices.seconds(a, b, on[stage].held, on[stage].budget);
+    return [on = stagesWithin(share)](int a, int b, int stage, double limit) {
+      return on[stage].own->prices.seconds(a, b, on[stage].held, on[stage].budget, limit);
     };
   }
   std::optional<std::vector<int>> cheapest(double share, double limit) {
@@ -294,7 +294,7 @@ private:
     if (!fixed)
       return cutStages(units, stages(), price, limit);
     for (int stage = 0; stage < stages(); ++stage)
-      if (double seconds = price((*fixed)[stage], (*fixed)[stage + 1], stage);
+      if (double seconds = price((*fixed)[stage], (*fixed)[stage + 1], stage, limit);
           seconds == kInfinity || seconds > limit)
         return std::nullopt;
     return fixed;

@@ -12,7 +12,7 @@ static double secondsOf(const simulate::Work &work) {
 
 StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const UnitCosts &unitCosts,
                          const std::vector<Block> &blocks, const UnitCosts *recomputed)
-    : costs(costs), degrees(degrees), units(unitCosts.units()), shifts(units),
+    : costs(costs), unitCosts(unitCosts), degrees(degrees), units(unitCosts.units()), shifts(units),
       recomputes(recomputed != nullptr), plain(units) {
   const FoldedUnits &folded = unitCosts.folded();
   repeatedEnd = folded.first + folded.copies * folded.count;
@@ -34,24 +34,27 @@ StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
 }
 
 void StagePrices::price(Stage &entry, const StageRun &run) const {
-  simulate::StageCost stage = costs.stage(run);
+  simulate::StageCost stage = costs.stageSeconds(run);
   simulate::RankCost rank = costs.rank({run});
   entry.seconds =
       double(degrees.numMicrobatches) * (secondsOf(stage.forward) + secondsOf(stage.weightGrad)) +
       stage.reductionSeconds * (1 - stage.reductionOverlap) + rank.update.compute +
       rank.update.blocking;
   entry.inputGrad = stage.inputGrad;
-  double transient = std::max(stage.forwardTransient, stage.backwardTransient);
   entry.updateBytes = rank.staticBytes + rank.updateTransient;
-  const int64_t slot = costs.savedBytes(run), most = costs.peakBytes(run);
-  entry.bytes = rank.staticBytes + transient - double(most - slot);
-  for (bool splits : {false, true}) {
-    const bool isPlaced = costs.placesCalls();
-    entry.savedWhole[splits] = double(isPlaced ? costs.slotBytes(run, splits) : slot);
-    entry.bytesWhole[splits] =
-        entry.bytes + double(isPlaced ? costs.heldBytes(run, {1, splits}) : most);
-  }
+  entry.bytes = rank.staticBytes + costs.transientBytes(run);
   entry.secondsWhole = seconds(entry, run);
+}
+
+double StagePrices::bytesWhole(Stage &stage, const StageRun &run, const InFlight &held) const {
+  auto &[bytes, slot] = stage.whole[held.splits];
+  if (bytes < 0) {
+    const bool isPlaced = costs.placesCalls();
+    bytes = stage.bytes + double(isPlaced ? costs.heldBytes(run, {1, held.splits})
+                                          : costs.peakBytes(run));
+    slot = double(isPlaced ? costs.slotBytes(run, held.splits) : costs.savedBytes(run));
+  }
+  return std::max(stage.updateBytes, bytes + double(held.microbatches - 1) * slot);
 }
 
 double StagePrices::seconds(const Stage &stage, const StageRun &run) const {
@@ -73,11 +76,23 @@ std::optional<StagePrices::Price> StagePrices::operator()(int a, int b, const In
   return price;
 }
 
-double StagePrices::seconds(int a, int b, const InFlight &held, double budget) {
+/// Without what is recomputed, and what parameters and gradients add, which takes longer to find. A
+/// little less, as the whole price is summed up in another order.
+double StagePrices::leastSeconds(int a, int b) const {
+  constexpr double rounding = 1e-9;
+  const PassSeconds each = unitCosts.seconds(a, b);
+  return (1 - rounding) * double(degrees.numMicrobatches) *
+         (each.forward + each.inputGrad + each.weightGrad);
+}
+
+double StagePrices::seconds(int a, int b, const InFlight &held, double budget, double limit) {
   constexpr double none = std::numeric_limits<double>::infinity();
   int shift = this->shift(a, b);
-  const Stage &stage = plainStage(a - shift, b - shift);
-  if (bytes(stage, held) <= budget)
+  if (limit < none && !knownStage(a - shift, b - shift))
+    if (double least = leastSeconds(a - shift, b - shift); least > limit)
+      return least;
+  Stage &stage = plainStage(a - shift, b - shift);
+  if (bytesWhole(stage, {a - shift, b - shift}, held) <= budget)
     return stage.secondsWhole;
   return recomputes ? keptOf(a - shift, b - shift, held, budget).seconds : none;
 }
@@ -85,8 +100,8 @@ double StagePrices::seconds(int a, int b, const InFlight &held, double budget) {
 std::optional<StagePrices::Price> StagePrices::find(int a, int b, const InFlight &held,
                                                     double budget) {
   Price price{0, {a, b}};
-  const Stage &stage = plainStage(a, b);
-  if (bytes(stage, held) <= budget) {
+  Stage &stage = plainStage(a, b);
+  if (bytesWhole(stage, {a, b}, held) <= budget) {
     price.seconds = stage.secondsWhole;
     return price;
   }

@@ -174,7 +174,7 @@ void ShardingSolver::addAddition(OpId op) {
   const std::vector<ValueId> &operands = problem.ops[op].operands;
   const auto terms = std::count_if(operands.begin(), operands.end(),
                                    [&](ValueId operand) { return operand >= problem.arguments; });
-  const bool sharesKernels = terms > 1 && isOwnProgram(model.device(), model.getCluster().software);
+  const bool sharesKernels = terms > 1 && model.isOwnProgram();
   std::vector<double> costs;
   for (const View &view : views(made)) {
     const int64_t bytes = localBytes(problem.values[total], shardings[view.made], mesh);

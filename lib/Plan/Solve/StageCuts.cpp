@@ -53,7 +53,7 @@ static double pack(int units, int stages, const StagePrice &price, double limit,
   for (int stage = 0; stage < stages; ++stage) {
     double cost = kInfinity; // of the last that holds
     int end = lastThat(begin + 1, units - (stages - stage - 1), begin + length, [&](int at) {
-      double seconds = price(begin, at, stage);
+      double seconds = price(begin, at, stage, limit);
       bool holds = seconds <= limit && std::isfinite(seconds);
       if (holds)
         cost = seconds;
@@ -76,7 +76,7 @@ static std::vector<int> packBackwards(int units, int stages, const StagePrice &p
   std::vector<int> begins(stages);
   int end = units, length = units / stages;
   for (int stage = stages; stage-- > 0;) {
-    auto fits = [&](int taken) { return price(end - taken, end, stage) <= limit; };
+    auto fits = [&](int taken) { return price(end - taken, end, stage, limit) <= limit; };
     length = lastThat(1, end - stage, length, fits);
     begins[stage] = end -= length;
   }
@@ -131,7 +131,7 @@ std::optional<std::vector<int>> cutStages(int units, int stages, const StagePric
       for (int begin = std::min(end - 1, latest[stage - 1]); begin >= earliest[stage - 1];
            --begin) {
         const Prefix &before = best[stage - 1][begin - earliest[stage - 1]];
-        double cost = price(begin, end, stage - 1);
+        double cost = price(begin, end, stage - 1, limit);
         if (cost > whole.most || cost > limit || !std::isfinite(cost))
           break; // longer ones are no better
         Prefix found{std::max(before.most, cost), before.squares + cost * cost, begin};

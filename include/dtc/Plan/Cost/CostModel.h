@@ -147,6 +147,7 @@ public:
 
   double peakFlops(DType type) const;
   const DeviceSpec &device() const { return spec; }
+  bool isOwnProgram() const { return own; } ///< AttentionForm.h; asked for each op
   /// Of a processor whose cores the ranks share.
   int64_t threadsPerRank() const;
   const Cluster &getCluster() const { return cluster; }
@@ -157,6 +158,7 @@ private:
 
   Cluster cluster;
   DeviceSpec spec; ///< of the stage
+  bool own = false; ///< isOwnProgram
   int64_t ranks;
   DeviceRange stage;
   double share = 1; ///< time of a rank relative to one core of a shared processor

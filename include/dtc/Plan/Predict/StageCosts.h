@@ -195,6 +195,10 @@ public:
   void setRecomputed(const UnitCosts &all) { recomputed = &all; }
 
   simulate::StageCost stage(const StageRun &run) const;
+  /// Of these the seconds alone, as bytes take longer to find.
+  simulate::StageCost stageSeconds(const StageRun &run) const;
+  /// The most that a pass has of whole parameters and gradients beside those that are stored.
+  double transientBytes(const StageRun &run) const;
   /// What its microbatches keep, and the most that one takes, as in UnitCosts.
   int64_t savedBytes(const StageRun &run) const;
   int64_t peakBytes(const StageRun &run) const;

@@ -35,8 +35,8 @@ public:
   /// Of the units [a, b) on a rank with `budget` bytes that holds so many
   /// microbatches at once; nothing where it is too small.
   std::optional<Price> operator()(int a, int b, const InFlight &held, double budget);
-  /// The price's seconds; infinite where it is too small.
-  double seconds(int a, int b, const InFlight &held, double budget);
+  /// The price's seconds; infinite where it is too small. More than `limit` may be less than it is.
+  double seconds(int a, int b, const InFlight &held, double budget, double limit);
   /// Where blocks that may be recomputed end among these units.
   std::vector<int> blockEnds(int begin, int end) const;
 
@@ -52,18 +52,27 @@ private:
     double seconds = 0; ///< but for the input gradient calls
     simulate::Work inputGrad;
     double bytes = 0, updateBytes = 0;
-    double secondsWhole = 0;                       ///< with nothing recomputed, as all below
-    double savedWhole[2] = {}, bytesWhole[2] = {}; ///< by whether the backward pass is split
+    double secondsWhole = 0; ///< with nothing recomputed, as all below
+    /// The bytes with one microbatch in flight, and those that each further one adds.
+    struct Whole {
+      double bytes = -1, slot = 0; ///< -1: not known yet
+    };
+    Whole whole[2]; ///< by whether the backward pass is split
     std::vector<Kept> found;
   };
   Stage &stageOf(const StageRun &run);
+  double leastSeconds(int a, int b) const;
   void price(Stage &entry, const StageRun &run) const;
-  Stage &plainStage(int a, int b) {
+  Stage *&knownStage(int a, int b) {
     std::vector<Stage *> &row = plain[a];
     auto length = static_cast<size_t>(b - a);
     if (row.size() <= length)
       row.resize(length + 1);
-    return row[length] ? *row[length] : *(row[length] = &stageOf({a, b}));
+    return row[length];
+  }
+  Stage &plainStage(int a, int b) {
+    Stage *&known = knownStage(a, b);
+    return known ? *known : *(known = &stageOf({a, b}));
   }
   /// As FoldedUnits::shift.
   int shift(int a, int b) const { return b <= repeatedEnd ? shifts[a] : 0; }
@@ -73,13 +82,10 @@ private:
   double bytes(const Stage &stage, const StageRun &run, const InFlight &held) const;
   double seconds(const Stage &stage, const StageRun &run) const;
   /// With nothing recomputed.
-  static double bytes(const Stage &stage, const InFlight &held) {
-    return std::max(stage.updateBytes,
-                    stage.bytesWhole[held.splits] +
-                        double(held.microbatches - 1) * stage.savedWhole[held.splits]);
-  }
+  double bytesWhole(Stage &stage, const StageRun &run, const InFlight &held) const;
 
   const StageCosts &costs;
+  const UnitCosts &unitCosts;
   const Degrees &degrees;
   int units;
   /// Stages of as many of the repeated units cost the same. By begin: how far from the first of

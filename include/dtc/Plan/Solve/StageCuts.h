@@ -9,10 +9,11 @@
 
 namespace dtc::plan {
 
-/// Seconds of a stage made of the units [a, b), the `stage`-th; infinite where it doesn't fit. A
-/// stage with more units may cost less, as more blocks may hide ZeRO's sums of gradients. The cuts
-/// that are found then keep the limit, but may not be the best.
-using StagePrice = std::function<double(int a, int b, int stage)>;
+/// Seconds of a stage made of the units [a, b), the `stage`-th; infinite where it doesn't fit. Of one
+/// that takes longer than `limit`, anything above it may be said. A stage with more units may cost
+/// less, as more blocks may hide ZeRO's sums of gradients. The cuts that are found then keep the
+/// limit, but may not be the best.
+using StagePrice = std::function<double(int a, int b, int stage, double limit)>;
 
 /// The cuts 0 = c0 < c1 < ... < cn = units into `stages` runs whose most expensive one is cheapest.
 /// Among those, the cuts whose second figure, the sum of squares, is least. Nothing where no cuts

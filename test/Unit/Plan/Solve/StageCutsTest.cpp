@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -55,7 +56,11 @@ TEST(StageCuts, AreTheBestOfAll) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     Units units(seed);
     int stages = 1 + static_cast<int>(seed % 5);
-    auto price = [&](int a, int b, int stage) { return units(a, b, stage, stages); };
+    // Of a stage beyond the limit, less than it takes.
+    auto price = [&](int a, int b, int stage, double limit) {
+      double seconds = units(a, b, stage, stages);
+      return seconds > limit ? std::nextafter(limit, kInfinity) : seconds;
+    };
     auto cuts = cutStages(9, stages, price);
     double least = best(units, 0, 0, stages);
     ASSERT_EQ(cuts.has_value(), least < kInfinity) << "seed " << seed;
@@ -70,7 +75,7 @@ TEST(StageCuts, AreTheBestOfAll) {
     EXPECT_EQ(cuts->back(), 9);
     double most = 0;
     for (int stage = 0; stage < stages; ++stage)
-      most = std::max(most, price((*cuts)[stage], (*cuts)[stage + 1], stage));
+      most = std::max(most, price((*cuts)[stage], (*cuts)[stage + 1], stage, kInfinity));
     EXPECT_EQ(most, least) << "seed " << seed;
   }
   EXPECT_GT(possible, 50);
@@ -79,7 +84,7 @@ TEST(StageCuts, AreTheBestOfAll) {
 
 TEST(StageCuts, GiveALargeHeadFewerLayers) {
   // Eight layers and a head that takes as long as two.
-  auto cuts = cutStages(9, 2, [](int a, int b, int) { return double(b - a + (b == 9)); });
+  auto cuts = cutStages(9, 2, [](int a, int b, int, double) { return double(b - a + (b == 9)); });
   EXPECT_EQ(*cuts, (std::vector<int>{0, 5, 9}));
 }
 
@@ -105,7 +110,7 @@ TEST(StageCuts, MayBeEven) {
 }
 
 TEST(StageCuts, NeedAUnitForEachStage) {
-  auto price = [](int, int, int) { return 1.0; };
+  auto price = [](int, int, int, double) { return 1.0; };
   EXPECT_FALSE(cutStages(3, 4, price));
   EXPECT_FALSE(cutStages(3, 0, price));
   EXPECT_EQ(*cutStages(3, 3, price), (std::vector<int>{0, 1, 2, 3}));
@@ -115,7 +120,7 @@ TEST(StageCuts, LookAtLittleMoreInADeeperModel) {
   // An embedding, equal layers, and a head that takes as long as two.
   auto looks = [](int layers) {
     int count = 0;
-    auto cuts = cutStages(layers + 2, 8, [&](int a, int b, int) {
+    auto cuts = cutStages(layers + 2, 8, [&](int a, int b, int, double) {
       ++count;
       return b - a - 0.5 * (a == 0) + (b == layers + 2);
     });
@@ -128,7 +133,7 @@ TEST(StageCuts, LookAtLittleMoreInADeeperModel) {
 }
 
 TEST(StageCuts, KeepTheLimitWhereLongerStagesCostLess) {
-  auto price = [](int a, int b, int) {
+  auto price = [](int a, int b, int, double) {
     return b - a > 4 ? kInfinity : (b - a) * (1 + (a * 7919 + b * 104729) % 17 / 17.0);
   };
   int found = 0;
@@ -145,7 +150,7 @@ TEST(StageCuts, KeepTheLimitWhereLongerStagesCostLess) {
         EXPECT_EQ(cuts->back(), units);
         for (int stage = 0; stage < stages; ++stage) {
           EXPECT_LT((*cuts)[stage], (*cuts)[stage + 1]);
-          EXPECT_LE(price((*cuts)[stage], (*cuts)[stage + 1], stage), std::min(limit, 1e9));
+          EXPECT_LE(price((*cuts)[stage], (*cuts)[stage + 1], stage, kInfinity), std::min(limit, 1e9));
         }
       }
   EXPECT_GT(found, 5);
