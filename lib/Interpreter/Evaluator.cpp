@@ -94,11 +94,12 @@ Evaluator::Results Evaluator::evaluateLocal(Operation *op, ArrayRef<RankTensors>
 /// A function of the op's operands that computes its results by simpler ops.
 /// It stands beside the module: evaluating does not change the program.
 FailureOr<func::FuncOp> Evaluator::decomposition(DecomposableOpInterface op) {
-  OwningOpRef<func::FuncOp> &cached = decompositions[op];
-  if (cached)
-    return *cached;
   OpBuilder builder(op->getContext());
   auto type = builder.getFunctionType(op->getOperandTypes(), op->getResultTypes());
+  Attribute key = builder.getArrayAttr(
+      {op->getName().getIdentifier(), op->getAttrDictionary(), TypeAttr::get(type)});
+  if (auto known = decompositions.find(key); known != decompositions.end())
+    return *known->second;
   OwningOpRef<func::FuncOp> func =
       func::FuncOp::create(op->getLoc(), op->getName().getStringRef(), type);
   Block *body = func->addEntryBlock();
@@ -114,8 +115,7 @@ FailureOr<func::FuncOp> Evaluator::decomposition(DecomposableOpInterface op) {
   copy->erase();
   if (failed(verify(*func)))
     return failure();
-  cached = std::move(func);
-  return *cached;
+  return *decompositions.try_emplace(key, std::move(func)).first->second;
 }
 
 Evaluator::Results Evaluator::evaluateDecomposed(DecomposableOpInterface op,

@@ -37,7 +37,8 @@ private:
   int64_t numRanks;
   Observer observer; ///< of the first rank
   int depth = 0; ///< of calls
-  llvm::DenseMap<mlir::Operation *, mlir::OwningOpRef<mlir::func::FuncOp>> decompositions;
+  /// By the op's name, attributes and types: ops of equal layers have one.
+  llvm::DenseMap<mlir::Attribute, mlir::OwningOpRef<mlir::func::FuncOp>> decompositions;
 };
 
 /// True for the collectives and rank queries of the `dist` dialect.

@@ -135,14 +135,17 @@ LogicalResult RankStep::take(const Member &member, const Wholes &wholes,
 // Results
 //===----------------------------------------------------------------------===//
 
+static bool takes(func::FuncOp function, const Key &key) {
+  return llvm::any_of(llvm::seq<unsigned>(0, function.getNumArguments()), [&](unsigned index) {
+    return keyOf(graph::getArgRole(function, index)) == key;
+  });
+}
+
 LogicalResult RankStep::keepReturned(const Member &member, unsigned index, RankShards value) {
   func::FuncOp function = member.function;
   Key key = keyOf(graph::getResultRole(function, index));
-  bool isTaken = false;
-  for (unsigned i = 0; i < function.getNumArguments() && !isTaken; ++i)
-    isTaken = keyOf(graph::getArgRole(function, i)) == key;
   ShardsByRank &ranks = returned[key];
-  if (ranks.contains(member.rank) && !isTaken)
+  if (ranks.contains(member.rank) && !takes(function, key))
     return function.emitError() << "gives what another function of the rank has given: "
                                 << describe(key, false);
   held[key].insert_or_assign(member.rank, value);
