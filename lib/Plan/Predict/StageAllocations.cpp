@@ -10,11 +10,12 @@ AllocationSequence::AllocationSequence(const Problem &problem, const RankExecuti
                                        const FoldedCuts &at)
     : execution(execution), at(at), writer(execution.buffers.size(), -1),
       turn(writer.size(), -1), firstReader(writer.size(), -1), lastReader(writer.size(), -1),
-      made(at.cuts.size()) {
+      sumOfTerm(writer.size(), 0), made(at.cuts.size()) {
   for (const Value &value : problem.values)
     if (value.trainable && problem.optimizer.gradientBytes > 0)
       share = std::min(share, double(byteSize(value.type)) /
                                   double(problem.optimizer.gradientBytes));
+  findTerms(problem);
   findWriters();
   aligned = findAligned();
   if (!aligned)
@@ -30,6 +31,16 @@ int AllocationSequence::unitOf(int step) const {
                     static_cast<int>(cuts.size()) - 2);
 }
 
+void AllocationSequence::findTerms(const Problem &problem) {
+  for (const ExecutionStep &step : execution.steps) {
+    sums.push_back(step.op >= 0 && problem.ops[step.op].kind == OpKind::GradientSum);
+    for (int written : step.writes)
+      for (int read : step.reads)
+        if (sums.back())
+          sumOfTerm[read] = execution.buffers[written].bytes;
+  }
+}
+
 void AllocationSequence::findWriters() {
   for (int step = 0; step < static_cast<int>(execution.steps.size()); ++step) {
     int unit = unitOf(step);
@@ -40,6 +51,8 @@ void AllocationSequence::findWriters() {
         made[unit].push_back(buffer);
       }
     for (int buffer : execution.steps[step].reads) {
+      if (sums[step])
+        break;
       bool isFirst = firstReader[buffer] < 0;
       firstReader[buffer] = isFirst ? unit : std::min(firstReader[buffer], unit);
       lastReader[buffer] = std::max(lastReader[buffer], unit);
@@ -145,7 +158,9 @@ private:
     bool there = false;   ///< allocated
     bool gone = false;
     int as = -1;          ///< the buffer whose place it took
+    int64_t sum = 0;      ///< of a term that no sum here reads: the bytes of its sum
   };
+  int find(int buffer, const Place &place) const; ///< -1: not used here
   int indexOf(int buffer, const Place &place);
   void findUses();
   void arrive(size_t list);
@@ -196,13 +211,18 @@ AllocationSequence::Stage::Stage(const AllocationSequence &model, int a, int b, 
   }
 }
 
+int AllocationSequence::Stage::find(int buffer, const Place &place) const {
+  int whole = model.bufferOf(buffer, model.unitOf(place.step), place.copy);
+  return whole < 0 ? -1 : index[whole];
+}
+
 int AllocationSequence::Stage::indexOf(int buffer, const Place &place) {
   int whole = model.bufferOf(buffer, model.unitOf(place.step), place.copy);
   if (whole < 0)
     return -1;
   if (index[whole] < 0) {
     index[whole] = static_cast<int>(uses.size());
-    uses.emplace_back();
+    uses.push_back({.sum = model.sumOfTerm[buffer]});
     result.bytes.push_back(model.execution.buffers[buffer].bytes);
   }
   return index[whole];
@@ -215,8 +235,10 @@ void AllocationSequence::Stage::findUses() {
       const ExecutionStep &step = model.execution.steps[place.step];
       for (int buffer : step.reads) {
         size_t known = uses.size();
-        if (int i = indexOf(buffer, place); i >= 0) {
+        bool isSum = model.sums[place.step];
+        if (int i = isSum ? find(buffer, place) : indexOf(buffer, place); i >= 0) {
           uses[i].last = now;
+          uses[i].sum = isSum ? 0 : uses[i].sum;
           if (uses.size() > known)
             arriving[list].push_back(i);
         }
@@ -235,7 +257,7 @@ void AllocationSequence::Stage::keepGradient(const ExecutionStep &step, const Pl
   auto isSum = [&](int read) { return buffers[read].persistent && buffers[read].bytes == bytes; };
   bool accumulates = step.inPlace && std::any_of(step.reads.begin(), step.reads.end(), isSum);
   for (int buffer : step.reads)
-    if (int i = accumulates ? indexOf(buffer, place) : -1; i >= 0 && diesAt(i, now)) {
+    if (int i = accumulates ? find(buffer, place) : -1; i >= 0 && diesAt(i, now)) {
       uses[i].gone = true;
       add(Action::Gradient, i);
       limit(i, bytes);
@@ -264,7 +286,7 @@ void AllocationSequence::Stage::write(const ExecutionStep &step, const Place &pl
     return;
   uses[i].there = true;
   for (int read : step.reads)
-    if (int old = step.inPlace ? indexOf(read, place) : -1;
+    if (int old = step.inPlace ? find(read, place) : -1;
         old >= 0 && old != i && diesAt(old, now) && result.bytes[old] == result.bytes[i]) {
       uses[old].gone = true;
       uses[i].as = old;
@@ -301,7 +323,9 @@ StageAllocations AllocationSequence::Stage::run() {
       for (int i : dying[now])
         if (uses[i].there && !uses[i].gone) {
           uses[i].gone = true;
-          add(isForward ? Action::Release : Action::Free, i);
+          if (uses[i].sum > 0)
+            limit(i, uses[i].sum);
+          add(uses[i].sum > 0 ? Action::Gradient : isForward ? Action::Release : Action::Free, i);
         }
       ++now;
     }

@@ -36,6 +36,7 @@ private:
   };
   class Stage;
 
+  void findTerms(const Problem &problem);
   void findWriters();
   bool findAligned() const;
   void addPlaces(bool backward);
@@ -48,10 +49,14 @@ private:
   double share = 1;
   bool aligned = true;
   std::vector<Place> places; ///< of the whole model, in order
+  std::vector<bool> sums;    ///< by step: whether it is one of gradients
   // By buffer of the execution:
   std::vector<int> writer; ///< unit, or -1: no activation
   std::vector<int> turn;   ///< which of those that its unit makes
-  std::vector<int> firstReader, lastReader; ///< units
+  std::vector<int> firstReader, lastReader; ///< units; but for sums of gradients
+  /// Of a term of such a sum, the bytes of the sum; else 0. The parameter's copy in another stage
+  /// has a sum of its own, and no term is sent there.
+  std::vector<int64_t> sumOfTerm;
   std::vector<std::vector<int>> made; ///< buffers, by unit
 };
 

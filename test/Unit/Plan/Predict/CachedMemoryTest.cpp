@@ -277,6 +277,38 @@ TEST(StageAllocations, HaveAsMuchAtATimeAsTheExecution) {
   }
 }
 
+/// The first stage looks an embedding up, the second one multiplies by it. No term is sent. The sum
+/// isn't returned here, as then it would lie where one of its terms does.
+TEST(StageAllocations, SumTiedGradientsInEachStage) {
+  Problem problem = load("gpt");
+  std::erase_if(problem.results, [](const FunctionResult &result) {
+    return result.kind == ResultKind::Gradient;
+  });
+  SearchOptions options{1, *parseSpec("cp=1,ep=1,dp=1,tp=1,pp=1,recompute=none")};
+  options.executable = false;
+  SearchOutcome found = search(problem, cluster("dgx-h100"), options);
+  ASSERT_TRUE(found) << found.error().message;
+  ProblemFacts facts(found->problem);
+  CostModel model(cluster("dgx-h100"), 1);
+  RankExecution execution(found->problem, facts, found->plan, model);
+  AllocationSequence sequence(found->problem, execution,
+                              {{0, facts.lastForward / 2, facts.lastForward + 1}, {}});
+  int64_t table = 0; // its gradient is the only sum of two terms
+  for (const ExecutionStep &step : execution.steps)
+    if (step.op >= 0 && found->problem.ops[step.op].kind == OpKind::GradientSum)
+      table = std::max(table, execution.buffers[step.writes[0]].bytes);
+  ASSERT_GT(table, 0);
+  auto count = [&](int unit, Action action) {
+    StageAllocations stage = sequence.stage(unit, unit + 1, false);
+    return std::ranges::count_if(stage.inputGrad, [&](const AllocationEvent &event) {
+      return event.action == action && stage.bytes[event.buffer] == table;
+    });
+  };
+  EXPECT_EQ(count(0, Action::Allocate), 1);
+  EXPECT_EQ(count(1, Action::Allocate), 1);
+  EXPECT_EQ(count(0, Action::Gradient) + count(1, Action::Gradient), 1) << "that of no sum";
+}
+
 TEST(StageAllocations, OfFoldedModelsAreThoseOfTheWhole) {
   Cluster on = cluster("dgx-a100");
   on.software.cachingAllocator = on.software.halfGradients = true;
