@@ -7,6 +7,7 @@ using namespace mlir;
 
 namespace dtc::kernels {
 
+using graph::isDear;
 using graph::shapeOf;
 
 /// Longest chain of ops that consumers repeat, and the dear ones among them.
@@ -26,12 +27,6 @@ bool isPrimitive(Operation *op) {
 
 static bool isView(Operation *op) {
   return isa<graph::BroadcastOp, graph::ReshapeOp, graph::TransposeOp, graph::SliceOp>(op);
-}
-
-static bool isDear(Operation *op) {
-  return isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log1pOp, math::TanhOp,
-             math::ErfOp, math::PowFOp, math::SinOp, math::CosOp, math::SqrtOp, math::RsqrtOp,
-             arith::DivFOp>(op);
 }
 
 /// Looks the same rows of a small table up many times, which are not worth storing.

@@ -190,6 +190,7 @@ const plan::Op *Extractor::likeOf(Operation *source) {
   op.flops = cost.flops;
   op.scratch = cost.scratch;
   op.saved = trains ? cost.saved : 0;
+  op.dear = cost.dear;
   op.causal = cost.causal;
   op.window = cost.window;
   op.reads = stridedReads(source);

@@ -8,6 +8,11 @@
 //   saved    2 * 8 * 8 * 4 + ...         bytes: the scores, for the backward pass
 //   causal   true                        half of the products needn't be computed
 //   window   4                           nor those with keys before the last four
+//
+// For a SiLU of any shape, which divides by what has an exponential:
+//
+//   kind     Elementwise
+//   dear     true
 #pragma once
 
 #include <cstdint>
@@ -35,6 +40,7 @@ struct OpCost {
   double flops = 0;    ///< of the contractions inside; a multiplication and an addition are two
   double scratch = 0;  ///< bytes of temporaries inside
   double saved = 0;    ///< bytes of those that stay for the op's own backward pass
+  bool dear = false; ///< elementwise: more than sums and products, as an exponential or a division
   bool causal = false; ///< attention: a query sees only keys up to its own
   int64_t window = 0;  ///< of causal attention: how many of these; 0: all
 };

@@ -21,7 +21,7 @@ ShardingRule PhiloxOp::buildShardingRule(UnitFactors units) {
   return rule.operand(0, dims).operand(1, dims).result(0, dims).build();
 }
 
-OpCost PhiloxOp::getCost() { return {OpKind::Elementwise}; }
+OpCost PhiloxOp::getCost() { return {.kind = OpKind::Elementwise, .dear = true}; }
 
 void DropoutOp::build(OpBuilder &builder, OperationState &state, Value input, double ratio) {
   build(builder, state, input.getType(), input, /*keys=*/Value(), builder.getF64FloatAttr(ratio),
@@ -62,7 +62,7 @@ ShardingRule DropoutOp::buildShardingRule(UnitFactors units) {
 
 /// What was kept stays for the backward pass, a byte each.
 OpCost DropoutOp::getCost() {
-  return {.kind = OpKind::Elementwise, .saved = double(getType().getNumElements())};
+  return {.kind = OpKind::Elementwise, .saved = double(getType().getNumElements()), .dear = true};
 }
 
 /// What was dropped gets no gradient: the same elements are drawn again.

@@ -44,7 +44,7 @@ struct ElementwiseRule : ShardingRuleOpInterface::ExternalModel<ElementwiseRule<
 
 template <typename Op>
 struct ElementwiseCost : CostOpInterface::ExternalModel<ElementwiseCost<Op>, Op> {
-  OpCost getCost(Operation *) const { return {OpKind::Elementwise}; }
+  OpCost getCost(Operation *op) const { return {.kind = OpKind::Elementwise, .dear = isDear(op)}; }
 };
 
 struct ConstantCost : CostOpInterface::ExternalModel<ConstantCost, arith::ConstantOp> {
@@ -111,6 +111,12 @@ bool isElementwise(Operation *op) {
   return isa_and_present<arith::ArithDialect, math::MathDialect>(op->getDialect()) &&
          op->hasTrait<OpTrait::Elementwise>() && op->getNumResults() == 1 &&
          isa<RankedTensorType>(op->getResult(0).getType());
+}
+
+bool isDear(Operation *op) {
+  return isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log1pOp, math::TanhOp,
+             math::ErfOp, math::PowFOp, math::SinOp, math::CosOp, math::SqrtOp, math::RsqrtOp,
+             arith::DivFOp>(op);
 }
 
 } // namespace dtc::graph

@@ -25,8 +25,14 @@ ShardingRule ActivationGradOp::buildShardingRule(UnitFactors units) {
   return pointwise(*this, units).linear({1}).build();
 }
 
-OpCost ActivationOp::getCost() { return {OpKind::Elementwise}; }
-OpCost ActivationGradOp::getCost() { return {OpKind::Elementwise}; }
+static OpCost activationCost(Activation kind) {
+  const bool isPiecewise = kind == Activation::Relu || kind == Activation::Relu6 ||
+                           kind == Activation::HardSwish || kind == Activation::HardSigmoid;
+  return {.kind = OpKind::Elementwise, .dear = !isPiecewise};
+}
+
+OpCost ActivationOp::getCost() { return activationCost(getKind()); }
+OpCost ActivationGradOp::getCost() { return activationCost(getKind()); }
 
 static OpRule alongDim(Operation *op, UnitFactors units, int64_t dim) {
   OpRule rule(op, units);

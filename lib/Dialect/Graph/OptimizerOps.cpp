@@ -25,7 +25,7 @@ ShardingRule AdamUpdateOp::buildShardingRule(UnitFactors units) {
 }
 
 OpCost SgdUpdateOp::getCost() { return {OpKind::Elementwise}; }
-OpCost AdamUpdateOp::getCost() { return {OpKind::Elementwise}; }
+OpCost AdamUpdateOp::getCost() { return {.kind = OpKind::Elementwise, .dear = true}; }
 
 static LogicalResult verifyState(Operation *op, Value value, Value param, StringRef what) {
   if (failed(verifyFloat(op, value, what)))

@@ -79,6 +79,7 @@ std::vector<int64_t> BlockFinder::kindKey(OpId id) const {
   const Op &op = problem.ops[id];
   std::vector<int64_t> key = {static_cast<int64_t>(op.kind),
                               static_cast<int64_t>(op.flops),
+                              op.dear,
                               op.causal,
                               op.window,
                               op.decomposed,

@@ -162,14 +162,14 @@ bool Folder::sameOp(OpId a, OpId b, int block) const {
   bool sameNext = a + 1 < count && b + 1 < count && opHome[a + 1] >= 0 &&
                   opHome[b + 1] == opHome[a + 1] + 1 && opPlace[a + 1] == opPlace[b + 1];
   return sameForward && sameNext && x.kind == y.kind && x.flops == y.flops &&
-         x.scratch == y.scratch && x.saved == y.saved && x.keepRounds == y.keepRounds &&
-         x.causal == y.causal && x.window == y.window && x.decomposed == y.decomposed &&
-         x.workspace == y.workspace && x.partAlignment == y.partAlignment &&
-         x.inProduct == y.inProduct && facts.kernelParts[a] == facts.kernelParts[b] &&
-         x.groupedExperts == y.groupedExperts && x.backward == y.backward && x.rounds == y.rounds &&
-         x.reads == y.reads && x.name == y.name && x.rule == y.rule &&
-         sameList(x.operands, y.operands) && sameList(x.results, y.results) &&
-         facts.batchFactor[a] == facts.batchFactor[b] &&
+         x.scratch == y.scratch && x.saved == y.saved && x.dear == y.dear &&
+         x.keepRounds == y.keepRounds && x.causal == y.causal && x.window == y.window &&
+         x.decomposed == y.decomposed && x.workspace == y.workspace &&
+         x.partAlignment == y.partAlignment && x.inProduct == y.inProduct &&
+         facts.kernelParts[a] == facts.kernelParts[b] && x.groupedExperts == y.groupedExperts &&
+         x.backward == y.backward && x.rounds == y.rounds && x.reads == y.reads &&
+         x.name == y.name && x.rule == y.rule && sameList(x.operands, y.operands) &&
+         sameList(x.results, y.results) && facts.batchFactor[a] == facts.batchFactor[b] &&
          facts.sequenceFactors[a] == facts.sequenceFactors[b] &&
          facts.sequenceSplit[a] == facts.sequenceSplit[b] &&
          facts.batchLinear[a] == facts.batchLinear[b] &&

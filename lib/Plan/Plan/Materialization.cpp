@@ -110,11 +110,8 @@ std::vector<ValueId> Materialization::leavesOf(ValueId value) const {
 /// Whether it is computed by more than sums and products, as by exponentials.
 bool Materialization::hasDear(ValueId value) const {
   const Op &op = problem.ops[facts.producer[value]];
-  bool isOwn = op.kind == OpKind::Elementwise && op.name != "arith.mulf" &&
-               op.name != "arith.addf" && op.name != "arith.subf" && op.name != "arith.negf" &&
-               op.name != "arith.extf" && op.name != "arith.truncf";
-  return isOwn || std::any_of(op.operands.begin(), op.operands.end(),
-                              [&](ValueId operand) { return isDear[operand]; });
+  return op.dear || std::any_of(op.operands.begin(), op.operands.end(),
+                                [&](ValueId operand) { return isDear[operand]; });
 }
 
 /// Whether all that reads a value could do so within its own kernel.

@@ -134,6 +134,8 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
       if (factor < 0 || factor >= numFactors)
         return "round names a factor that the rule lacks: " + std::to_string(factor);
   }
+  if (op.dear && op.kind != OpKind::Elementwise)
+    return "only arithmetic is dear: " + op.name;
   if (op.window < 0 || (op.window > 0 && (op.kind != OpKind::Attention || !op.causal)))
     return "window is of causal attention alone: " + std::to_string(op.window);
   if (!op.reads.empty() && !readsInside(problem, op))

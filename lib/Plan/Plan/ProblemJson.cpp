@@ -115,6 +115,8 @@ static void to_json(json &j, const Op &op) {
     j["scratch"] = op.scratch;
   if (op.saved != 0)
     j["saved"] = op.saved;
+  if (op.dear)
+    j["dear"] = true;
   if (!op.rounds.empty())
     j["rounds"] = op.rounds;
   if (op.keepRounds)
@@ -149,6 +151,7 @@ static void from_json(const json &j, Op &op) {
   op.flops = j.value("flops", 0.0);
   op.scratch = j.value("scratch", 0.0);
   op.saved = j.value("saved", 0.0);
+  op.dear = j.value("dear", false);
   op.rounds = j.value("rounds", std::vector<Round>{});
   op.keepRounds = j.value("keep_rounds", false);
   op.causal = j.value("causal", false);

@@ -53,9 +53,9 @@ void StashChooser::visit(Value value, unsigned loop, int64_t loopColumns) {
     visit(operand, loop, loopColumns);
 }
 
+/// Processors have instructions for roots and divisions.
 static bool isDear(Operation *op) {
-  return isa<math::ExpOp, math::Exp2Op, math::ExpM1Op, math::LogOp, math::Log1pOp, math::TanhOp,
-             math::ErfOp, math::PowFOp, math::SinOp, math::CosOp>(op);
+  return graph::isDear(op) && !isa<math::SqrtOp, math::RsqrtOp, arith::DivFOp>(op);
 }
 
 int StashChooser::cost(Operation *op) const {

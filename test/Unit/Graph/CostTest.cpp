@@ -9,14 +9,25 @@ using namespace mlir;
 
 namespace {
 
-/// Contraction flops of each op that states a cost, in order.
-std::vector<double> flops(const char *text) {
-  MLIRContext context;
-  context.loadDialect<dtc::graph::GraphDialect>();
+/// What each op states of its cost, in order.
+std::vector<dtc::sharding::OpCost> costs(const char *text) {
+  DialectRegistry registry;
+  registry.insert<dtc::graph::GraphDialect>();
+  dtc::graph::registerElementwiseModels(registry);
+  MLIRContext context(registry);
+  context.loadAllAvailableDialects();
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
-  std::vector<double> result;
+  std::vector<dtc::sharding::OpCost> result;
   if (module)
-    module->walk([&](dtc::CostOpInterface op) { result.push_back(op.getCost().flops); });
+    module->walk([&](dtc::CostOpInterface op) { result.push_back(op.getCost()); });
+  return result;
+}
+
+/// Of the contractions inside.
+std::vector<double> flops(const char *text) {
+  std::vector<double> result;
+  for (const dtc::sharding::OpCost &cost : costs(text))
+    result.push_back(cost.flops);
   return result;
 }
 
@@ -57,6 +68,28 @@ TEST(Cost, Attention) {
     })";
   double pairs = 2.0 * 2 * 4 * 3 * 5;
   EXPECT_EQ(flops(text), (std::vector<double>{pairs * (8 + 16), pairs * (3 * 8 + 2 * 16)}));
+}
+
+TEST(Cost, ExponentialsRootsAndDivisionsAreDear) {
+  const char *text = R"(
+    func.func @f(%x: tensor<4xf32>) {
+      %0 = arith.addf %x, %x : tensor<4xf32>
+      %1 = arith.mulf %x, %0 : tensor<4xf32>
+      %2 = arith.maximumf %x, %1 : tensor<4xf32>
+      %3 = arith.truncf %x : tensor<4xf32> to tensor<4xbf16>
+      %4 = dtc.activation relu %x : tensor<4xf32>
+      %5 = arith.divf %x, %0 : tensor<4xf32>
+      %6 = math.rsqrt %x : tensor<4xf32>
+      %7 = math.exp %x : tensor<4xf32>
+      %8 = dtc.activation silu %x : tensor<4xf32>
+      %9 = dtc.activation_grad gelu %x, %x : tensor<4xf32>
+      return
+    })";
+  std::vector<bool> dear;
+  for (const dtc::sharding::OpCost &cost : costs(text))
+    dear.push_back(cost.dear);
+  EXPECT_EQ(dear,
+            (std::vector<bool>{false, false, false, false, false, true, true, true, true, true}));
 }
 
 } // namespace

@@ -34,6 +34,10 @@ void registerElementwiseGradients(mlir::DialectRegistry &registry);
 /// True for arith and math ops that act element by element on tensors.
 bool isElementwise(mlir::Operation *op);
 
+/// Whether an arith or math op takes many instructions for an element, as exponentials, roots and
+/// divisions do.
+bool isDear(mlir::Operation *op);
+
 /// The role of a function's argument or result; null when it has none.
 RoleAttr getArgRole(mlir::func::FuncOp func, unsigned index);
 RoleAttr getResultRole(mlir::func::FuncOp func, unsigned index);

@@ -85,6 +85,7 @@ struct Op {
   double flops = 0;   ///< of the contractions inside
   double scratch = 0; ///< bytes of temporaries inside, global
   double saved = 0;   ///< bytes of those that stay for the op's own backward pass, global
+  bool dear = false;  ///< elementwise: more than sums and products, as OpCost says
   std::vector<Round> rounds;
   /// Rounds factors that the planner doesn't split of its own accord. The op would have to be taken
   /// apart inside, at a price that `rounds` can't say.

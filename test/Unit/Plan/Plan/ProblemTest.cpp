@@ -20,6 +20,7 @@ TEST(Problem, SurvivesWritingAndReading) {
         op.partAlignment = 8;
       } else if (op.kind == OpKind::Elementwise) {
         op.inProduct = true;
+        op.dear = !op.dear;
       }
     auto again = problemFromJson(toJson(problem), "again.json");
     ASSERT_TRUE(again) << again.error().message;
@@ -83,6 +84,8 @@ TEST(Problem, CheckFindsWhatDoesNotAgree) {
                "factor of grouped experts is none of the rule: 100");
   expectBroken([](Problem &p) { p.ops[2].window = 1; }, "window is of causal attention alone: 1");
   expectBroken([](Problem &p) { p.ops[2].decomposed = true; }, "only attention is decomposed: ");
+  expectBroken([](Problem &p) { firstOf(p, OpKind::Contraction).dear = true; },
+               "only arithmetic is dear: ");
   expectBroken([](Problem &p) { p.ops[2].partAlignment = 8; },
                "parts of tensors are of attention alone: ");
   expectBroken([](Problem &p) { firstOf(p, OpKind::Contraction).inProduct = true; },
