@@ -1,5 +1,6 @@
 // What lies on the host passes through the device, a few tensors at a time.
-#include "dtc/Dialect/Exec/Exec.h"
+#include "Readers.h"
+
 #include "dtc/Lower/Passes.h"
 
 using namespace mlir;
@@ -40,17 +41,6 @@ public:
   }
 
 private:
-  /// The first op that reads a value or what views show of it; null: none but the return does.
-  Operation *firstReader(Value value) const {
-    Operation *first = nullptr;
-    for (Operation *user : value.getUsers()) {
-      Operation *reader = exec::isView(user) ? firstReader(user->getResult(0)) : user;
-      if (reader && !isa<func::ReturnOp>(reader) && (!first || reader->isBeforeInBlock(first)))
-        first = reader;
-    }
-    return first;
-  }
-
   void findStations() {
     DenseMap<Operation *, Station> known;
     auto at = [&](Operation *op) -> Station & {
@@ -92,14 +82,6 @@ private:
     Operation *user = use.getOwner();
     return isa<func::ReturnOp>(user) ||
            (exec::isView(user) && llvm::all_of(user->getUses(), isReturned));
-  }
-
-  void moveViewsBefore(Value value, Operation *reader) {
-    for (Operation *user : llvm::make_early_inc_range(value.getUsers()))
-      if (exec::isView(user) && user->isBeforeInBlock(reader)) {
-        user->moveBefore(reader);
-        moveViewsBefore(user->getResult(0), reader);
-      }
   }
 
   void takeBack(unsigned result) {

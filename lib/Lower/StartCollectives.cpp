@@ -1,5 +1,6 @@
+#include "Readers.h"
+
 #include "dtc/Dialect/Dist/StageOps.h"
-#include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Target/LibraryRecords.h"
 
@@ -38,18 +39,8 @@ public:
   }
 
 private:
-  /// The first op that reads a value or what views show of it.
-  Operation *firstReader(Value value) const {
-    Operation *first = nullptr;
-    for (Operation *user : value.getUsers()) {
-      Operation *reader = exec::isView(user) ? firstReader(user->getResult(0)) : user;
-      if (reader && (!first || reader->isBeforeInBlock(first)))
-        first = reader;
-    }
-    return first;
-  }
-
-  Operation *firstReader(Operation *op) const {
+  /// The first op that reads a result, or else the return.
+  Operation *firstReaderOf(Operation *op) const {
     Operation *first = block.getTerminator();
     for (Value result : op->getResults())
       if (Operation *reader = firstReader(result); reader && reader->isBeforeInBlock(first))
@@ -59,7 +50,7 @@ private:
 
   /// Whether anything is computed between a collective and what reads its results.
   bool hasCompany(Operation *op) const {
-    Operation *reader = firstReader(op);
+    Operation *reader = firstReaderOf(op);
     for (Operation *next = op->getNextNode(); next != reader; next = next->getNextNode())
       if (computes(next))
         return true;
@@ -67,7 +58,7 @@ private:
   }
 
   void start(Operation *op) {
-    Operation *reader = firstReader(op);
+    Operation *reader = firstReaderOf(op);
     OpBuilder builder(reader);
     op->setAttr(exec::ExecDialect::kQueue,
                 exec::QueueKindAttr::get(op->getContext(), exec::QueueKind::Collective));
@@ -78,15 +69,6 @@ private:
       result.replaceAllUsesExcept(wait, wait);
       moveViewsBefore(wait, reader);
     }
-  }
-
-  /// What shows a value that is waited for comes behind the wait.
-  void moveViewsBefore(Value value, Operation *reader) {
-    for (Operation *user : llvm::make_early_inc_range(value.getUsers()))
-      if (exec::isView(user) && user->isBeforeInBlock(reader)) {
-        user->moveBefore(reader);
-        moveViewsBefore(user->getResult(0), reader);
-      }
   }
 
   Block &block;
