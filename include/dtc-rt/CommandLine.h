@@ -1,3 +1,4 @@
+// The command line of dtc-run: its arguments, checked, as options of a run.
 #pragma once
 
 #include "dtc-rt/Run.h"

@@ -1,3 +1,4 @@
+// Files that commands write.
 #pragma once
 
 #include "dtc/Driver/Outcome.h"

@@ -1,3 +1,4 @@
+// What slices, transposes and broadcasts read of their operands.
 #pragma once
 
 #include "dtc/Plan/Plan/Problem.h"
