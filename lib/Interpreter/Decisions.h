@@ -1,10 +1,15 @@
-// Whether a step decided in many ways where counts are compared with limits (CountLimits.h).
+// Whether a step decided in many ways where values decide: which experts a token chooses, and where
+// counts are compared with limits (CountLimits.h).
 //
-// Experts that are never full keep each token that chose them. What is wrong with the mask of those
-// that are kept, or with what it is made of, then changes nothing. Where all samples choose alike,
-// one's choices in place of another's change nothing either. So the mask must differ somewhere
-// between two neighbours along each of its dimensions, and in two draws: of tokens that choose
-// alike any order is right.
+// Of tokens that choose alike any order is right, and one's choices are as good as another's. Ranks
+// that get rows of the same tokens look alike, too: where each token chooses one expert of each of
+// two ranks, these may return each other's rows, as a token takes the sum of both. And experts that
+// are never full keep each token that chose them, so that nothing shows what is wrong with the mask
+// of those that are kept. So these must be so in the draws of a step:
+//
+//   mask by a limit     differs between two neighbours along each dimension, in two draws
+//   choices of top_k    differ between two neighbours along each dimension but the last
+//   slots of experts    two parts that have rows have those of other tokens in some section
 #pragma once
 
 #include "dtc/Interpreter/Tensor.h"
@@ -23,17 +28,23 @@ public:
   /// What a value of a function was.
   void see(mlir::Value value, const Tensor &tensor);
   void endDraw();
-  /// Whether each mask has differed along each dimension in as many draws as it must.
+  /// Whether each decision was seen to vary in as many draws as it must.
   bool areVaried() const;
 
 private:
-  struct Dim {
-    bool hasOne = false;  ///< index; then nothing can differ
-    bool differs = false; ///< in this draw
-    int draws = 0;        ///< in which it did, before this one
+  /// A way in which what an op decides must vary.
+  struct Way {
+    bool isSeen = false; ///< in this draw
+    int draws = 0;       ///< in which it was, before this one
   };
+  struct Decision {
+    int leastDraws;
+    std::vector<Way> ways;
+  };
+  void add(mlir::Value value, int leastDraws);
+
   llvm::DenseMap<mlir::Value, size_t> numbers;
-  std::vector<std::vector<Dim>> masks;
+  std::vector<Decision> decisions;
 };
 
 } // namespace dtc::interpreter

@@ -18,8 +18,8 @@ using graph::RoleAttr;
 
 static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Draws of a step, as long as there are gradients that were zero in all of them, or masks by
-/// limits of counts that didn't vary (Decisions.h).
+/// Draws of a step, as long as there are gradients that were zero in all of them, or decisions that
+/// didn't vary (Decisions.h).
 static constexpr int kMostDraws = 4;
 
 static double largest(const Tensor &tensor) {

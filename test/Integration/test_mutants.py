@@ -124,6 +124,12 @@ def test_faults_before_full_experts_are_found(devices, plan, tmp_path):
     assert {"wrong axis", "unsharded index"} <= kinds and ("wrong chunk" in kinds or "ring" not in plan), kinds
 
 
+def test_faults_between_ranks_with_experts_are_found(tmp_path):
+    """Where each token chooses one expert of each of two ranks, these may return each other's gradients."""
+    kinds = planted(tmp_path, "mixtral", "sgd_clip", 8, "dp=2,ep=2,tp=2,micro_batch=2", calls=1, most="12")
+    assert "wrong order of parts" in kinds, kinds
+
+
 @pytest.mark.parametrize("model", ["gpt2", "llama"])
 def test_faults_in_calls_of_a_gpu_are_found(model, tmp_path):
     """Attention reads parts of one product, and writes its gradients to where they are joined."""

@@ -19,6 +19,8 @@
 //                                   was once another
 //   counts compared with a limit    some must be below it and some not, along each dimension and in
 //                                   two draws, as where experts are full
+//   tokens that choose alike        others must choose other experts, and ranks with experts must
+//                                   get rows of other tokens
 //   gradients too small to clip     the update is made again with larger ones
 //   finite gradients                the update is made again with infinite ones, which are counted
 #pragma once
