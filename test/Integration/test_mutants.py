@@ -94,6 +94,7 @@ def test_faults_are_found(model, recipe, devices, plan, tmp_path):
     if "ring" in plan and model not in ("t5", "mixtral"):  # T5 has no mask of causal form, Mixtral's parts can't be halved
         assert "wrong chunk" in kinds
     assert "skipped op" in kinds or model not in ("gpt2", "llama", "bart", "moe")
+    assert kinds & {"wrong mask", "lost mask"} or model not in ("gpt2", "llama", "moe")
     assert "wrong recomputation" in kinds or model != "moe" or "recompute=full" not in plan
     if "pp=" in plan and model == "gpt2":
         assert {"tied weight counted twice", "unsummed tied weight", "swapped activation"} <= kinds
@@ -127,7 +128,7 @@ def test_faults_before_full_experts_are_found(devices, plan, tmp_path):
 def test_faults_between_ranks_with_experts_are_found(tmp_path):
     """Where each token chooses one expert of each of two ranks, these may return each other's gradients."""
     kinds = planted(tmp_path, "mixtral", "sgd_clip", 8, "dp=2,ep=2,tp=2,micro_batch=2", calls=1, most="12")
-    assert "wrong order of parts" in kinds, kinds
+    assert {"wrong order of parts", "group without an axis", "group with another axis", "lost exchange"} <= kinds, kinds
 
 
 @pytest.mark.parametrize("model", ["gpt2", "llama"])

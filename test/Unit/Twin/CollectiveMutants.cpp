@@ -26,17 +26,19 @@ bool isDividedAgain(dist::AllGatherOp gather) {
   return true;
 }
 
+Value sliced(OpBuilder &builder, Value value, int64_t dim, int64_t offset, int64_t length) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape(type.getShape()), offsets(shape.size()), strides(shape.size(), 1);
+  shape[dim] = length;
+  offsets[dim] = offset;
+  return SliceOp::create(builder, value.getLoc(), type.clone(shape), value, offsets, strides);
+}
+
 /// Along a dimension the first part of this size becomes the last one.
 Value rotated(OpBuilder &builder, Value value, int64_t dim, int64_t size) {
-  auto type = cast<RankedTensorType>(value.getType());
-  auto slice = [&](int64_t offset, int64_t length) -> Value {
-    SmallVector<int64_t> shape(type.getShape()), offsets(shape.size()), strides(shape.size(), 1);
-    shape[dim] = length;
-    offsets[dim] = offset;
-    return SliceOp::create(builder, value.getLoc(), type.clone(shape), value, offsets, strides);
-  };
-  Value rest = slice(size, type.getDimSize(dim) - size), first = slice(0, size);
-  return ConcatOp::create(builder, value.getLoc(), type, ValueRange{rest, first}, dim);
+  Value rest = sliced(builder, value, dim, size, shapeOf(value)[dim] - size);
+  Value first = sliced(builder, value, dim, 0, size);
+  return ConcatOp::create(builder, value.getLoc(), value.getType(), ValueRange{rest, first}, dim);
 }
 
 /// The dimension that a call divides among ranks, or joins; none of another call.
@@ -73,6 +75,20 @@ void gatherAlone(Operation *at, unsigned index) {
   SmallVector<Value> copies(shapeOf(all)[dim] / shapeOf(own)[dim], own);
   OpBuilder builder(at);
   all.replaceAllUsesWith(ConcatOp::create(builder, at->getLoc(), all.getType(), copies, dim));
+}
+
+/// Each rank keeps what it has for others.
+void exchangeAlone(Operation *at, unsigned index) {
+  auto exchange = cast<dist::AllToAllOp>(at);
+  const auto dim = static_cast<int64_t>(exchange.getSplitDim());
+  Value own = at->getOperand(index), all = at->getResult(index);
+  const int64_t size = shapeOf(all)[dim];
+  OpBuilder builder(at);
+  SmallVector<Value> parts;
+  for (int64_t offset = 0; offset < shapeOf(own)[dim]; offset += size)
+    parts.push_back(sliced(builder, own, dim, offset, size));
+  all.replaceAllUsesWith(
+      ConcatOp::create(builder, at->getLoc(), all.getType(), parts, exchange.getConcatDim()));
 }
 
 /// Each rank keeps its part of its own term.
@@ -148,6 +164,7 @@ void StepMutantMaker::visitSums(dist::AllReduceOp op) {
     add("largest instead of sum", op,
         [](Operation *at) { cast<dist::AllReduceOp>(at).setKind(ReduceKind::Max); });
     visitReaders(op);
+    visitGroup(op);
   } else {
     add("dropped maximum", op, [](Operation *at) { at->replaceAllUsesWith(at->getOperands()); });
   }
@@ -188,6 +205,27 @@ void StepMutantMaker::visitAxes(Operation *op) {
       at->setAttr("axes", dist::AxesAttr::get(at->getContext(), {name}));
     });
     break;
+  }
+}
+
+/// A sum over a group of ranks that lacks an axis, or has one too many.
+void StepMutantMaker::visitGroup(dist::AllReduceOp op) {
+  auto mesh = *op->getParentOfType<ModuleOp>().getOps<dist::MeshOp>().begin();
+  ArrayRef<StringAttr> axes = op.getAxes().getNames();
+  for (const sharding::MeshAxis &axis : dist::toMesh(mesh).axes) {
+    const bool has = llvm::any_of(axes, [&](StringAttr name) { return name == axis.name; });
+    if (axis.size == 1 || (has && axes.size() == 1))
+      continue;
+    SmallVector<StringAttr> others;
+    for (const sharding::MeshAxis &other : dist::toMesh(mesh).axes)
+      if (auto name = StringAttr::get(op.getContext(), other.name);
+          llvm::is_contained(axes, name) != (other.name == axis.name))
+        others.push_back(name);
+    auto group = dist::AxesAttr::get(op.getContext(), others);
+    add(
+        has ? "group without an axis" : "group with another axis", op,
+        [group](Operation *at) { cast<dist::AllReduceOp>(at).setAxesAttr(group); },
+        " " + axis.name);
   }
 }
 
@@ -242,6 +280,8 @@ void StepMutantMaker::visitParts(Operation *op) {
     add("wrong order of parts", op, [i](Operation *at) { reorder(at, i); }, detail);
     if (isa<dist::AllGatherOp>(op))
       add("lost exchange", op, [i](Operation *at) { gatherAlone(at, i); }, detail);
+    if (isa<dist::AllToAllOp>(op))
+      add("lost exchange", op, [i](Operation *at) { exchangeAlone(at, i); }, detail);
   }
 }
 
@@ -265,11 +305,14 @@ void StepMutantMaker::visitCollective(Operation *op) {
   visitParts(op);
   if (isa<dist::AllGatherOp, dist::ReduceScatterOp>(op))
     visitBucket(op);
-  if (isa<dist::ReduceScatterOp>(op))
-    add("dropped scattered sum", op, [](Operation *at) {
-      for (unsigned i = 0; i < at->getNumResults(); ++i)
-        scatterAlone(at, i);
-    });
+  if (!isa<dist::ReduceScatterOp>(op))
+    return;
+  add("dropped scattered sum", op, [](Operation *at) {
+    for (unsigned i = 0; i < at->getNumResults(); ++i)
+      scatterAlone(at, i);
+  });
+  add("largest instead of sum", op,
+      [](Operation *at) { cast<dist::ReduceScatterOp>(at).setKind(ReduceKind::Max); });
 }
 
 } // namespace dtc::twin::test

@@ -34,6 +34,7 @@ private:
   void visitReaders(mlir::Operation *op);
   void visitCollective(mlir::Operation *op);
   void visitAxes(mlir::Operation *op);
+  void visitGroup(dist::AllReduceOp op);
   void visitIndex(dist::AxisIndexOp op);
   void visitBucket(mlir::Operation *op);
   void visitParts(mlir::Operation *op);
@@ -46,6 +47,7 @@ private:
   void visitReturn(mlir::func::ReturnOp op, mlir::func::FuncOp function);
   void visitNumbers(mlir::Operation *op);
   void visitUpdate(mlir::Operation *op);
+  void visitMask(mlir::Operation *op);
   void visitOperands(mlir::Operation *op);
   void visitActivation(graph::ActivationOp op);
   void swapResults(const char *kind, mlir::Operation *op, mlir::func::FuncOp function,

@@ -1,5 +1,6 @@
 #include "StepMutantMaker.h"
 
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
 #include "dtc/Dialect/Graph/RandomOps.h"
 
 #include "mlir/IR/Matchers.h"
@@ -209,7 +210,26 @@ void StepMutantMaker::visitNumbers(Operation *op) {
       auto philox = cast<PhiloxOp>(at);
       philox.setNumber(philox.getNumber() + 1000);
     });
+  if (isa<AttentionOp, AttentionGradOp, AttentionPartGradOp>(op))
+    visitMask(op);
+  const bool masks =
+      isa<arith::SelectOp>(op) && isa<FloatType>(getElementTypeOrSelf(op->getResult(0)));
+  for (unsigned i = 1; i < (masks ? 3 : 0); ++i)
+    if (!matchPattern(op->getOperand(i), m_Constant()))
+      add("lost mask", op,
+          [i](Operation *at) { at->getResult(0).replaceAllUsesWith(at->getOperand(i)); });
   visitOperands(op);
+}
+
+/// An attention that has no mask, or the mask of another part of a sequence.
+void StepMutantMaker::visitMask(Operation *op) {
+  const int64_t queries = shapeOf(op->getOperand(0))[1], keys = shapeOf(op->getOperand(1))[1];
+  if (op->hasAttr("window") || queries == 1 || queries != keys)
+    return;
+  add("wrong mask", op, [](Operation *at) {
+    if (!at->removeAttr("causal"))
+      at->setAttr("causal", UnitAttr::get(at->getContext()));
+  });
 }
 
 void StepMutantMaker::visitOperands(Operation *op) {
