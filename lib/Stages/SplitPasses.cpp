@@ -16,6 +16,11 @@ namespace {
 /// In the order in which a schedule makes them.
 enum Pass : int { kForward, kInputGrad, kWeightGrad, kPasses };
 
+bool isRecomputed(Operation *op) {
+  auto mark = op->getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
+  return mark && mark.getKind() == BackwardKind::Recompute;
+}
+
 /// With what only such ops read.
 void eraseUnread(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
@@ -75,16 +80,26 @@ private:
       if (auto decomposable = dyn_cast<DecomposableOpInterface>(op); isPart && decomposable)
         shared.push_back(decomposable);
     }
+    DenseMap<Operation *, Attribute> marks; // of what is computed again
     for (DecomposableOpInterface op : shared) {
       OpBuilder builder(op);
+      Operation *before = op->getPrevNode();
       auto results = op.decompose(builder);
       if (failed(results))
         return op.emitOpError("cannot be taken apart for its backward pass");
+      if (isRecomputed(op))
+        for (Operation *part = op->getPrevNode(); part != before; part = part->getPrevNode())
+          marks.try_emplace(part, op->getAttr(GraphDialect::kBackward));
       op->replaceAllUsesWith(*results);
       op->erase();
     }
-    if (!shared.empty())
-      mergeDuplicates(joint);
+    if (shared.empty())
+      return success();
+    // Marked before, parts that compute the same in both passes would differ.
+    mergeDuplicates(joint, [&](Operation *gone) { marks.erase(gone); });
+    for (Operation &op : joint.front())
+      if (Attribute mark = marks.lookup(&op))
+        op.setAttr(GraphDialect::kBackward, mark);
     return success();
   }
 
@@ -131,8 +146,7 @@ private:
       if (passes.lookup(&op) == kForward)
         continue;
       auto mark = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
-      bool isEarly = mark && (mark.getKind() == BackwardKind::InputGrad ||
-                              mark.getKind() == BackwardKind::Recompute);
+      bool isEarly = isRecomputed(&op) || (mark && mark.getKind() == BackwardKind::InputGrad);
       bool isInputGrad =
           isEarly || llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); });
       if (isInputGrad)

@@ -29,15 +29,20 @@ struct SameComputation : llvm::DenseMapInfo<Operation *> {
 };
 } // namespace
 
-void mergeDuplicates(func::FuncOp func) {
+void mergeDuplicates(func::FuncOp func, function_ref<void(Operation *)> onErase) {
   Block &block = func.getBody().front();
+  auto erase = [&](Operation &op) {
+    if (onErase)
+      onErase(&op);
+    op.erase();
+  };
   // With room for all: MLIR's own elimination computes each hash anew whenever its table grows,
   // which takes most of its time in a function of a whole deep model.
   DenseSet<Operation *, SameComputation> known;
   known.reserve(block.getOperations().size());
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
     if (isOpTriviallyDead(&op)) {
-      op.erase();
+      erase(op);
       continue;
     }
     if (op.getNumRegions() != 0)
@@ -46,7 +51,7 @@ void mergeDuplicates(func::FuncOp func) {
     if (isNew || !isMemoryEffectFree(&op))
       continue;
     op.replaceAllUsesWith(*other);
-    op.erase();
+    erase(op);
   }
 }
 

@@ -6,7 +6,8 @@
 namespace dtc::graph {
 
 /// Of ops that compute the same from the same operands keeps the first, and erases those that
-/// nothing needs. For functions of one block.
-void mergeDuplicates(mlir::func::FuncOp func);
+/// nothing needs. For functions of one block. `onErase` is told of each that goes.
+void mergeDuplicates(mlir::func::FuncOp func,
+                     llvm::function_ref<void(mlir::Operation *)> onErase = {});
 
 } // namespace dtc::graph
