@@ -46,6 +46,7 @@ public:
       findWeightGrads();
     if (failed(placeResults()))
       return failure();
+    findReplaced();
     for (Pass pass : {kForward, kInputGrad, kWeightGrad})
       findKept(pass);
     for (Pass pass : {kInputGrad, kWeightGrad})
@@ -175,14 +176,32 @@ private:
     return success();
   }
 
-  /// Positions, masks and the like, which are made of numbers alone.
-  static bool isConstantExpression(Operation *op) {
-    bool isPlain =
-        op->getNumOperands() == 0 || isElementwise(op) || isa<BroadcastOp, ReshapeOp, SliceOp>(op);
-    return isPlain && isPure(op) && llvm::all_of(op->getOperands(), [](Value operand) {
-             Operation *producer = operand.getDefiningOp();
-             return producer && isConstantExpression(producer);
-           });
+  /// Which buffers a step replaces: a later pass finds another value there.
+  void findReplaced() {
+    for (unsigned i = 0; i < terminator()->getNumOperands(); ++i)
+      if (RoleAttr role = getResultRole(joint, i); role && role.getKind() == RoleKind::Buffer)
+        replaced.insert(role);
+  }
+
+  bool isConstant(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument)
+      return isConstantExpression(value.getDefiningOp());
+    RoleAttr role = getArgRole(joint, argument.getArgNumber());
+    return role && role.getKind() == RoleKind::Buffer && !replaced.contains(role);
+  }
+
+  /// Positions, tables of angles, masks and the like, which are made of numbers and buffers alone.
+  bool isConstantExpression(Operation *op) {
+    if (auto known = constants.find(op); known != constants.end())
+      return known->second;
+    bool isPlain = op->getNumOperands() == 0 || isElementwise(op) ||
+                   isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, TransposeOp>(op);
+    bool result = isPlain && isPure(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
+                    return isConstant(operand);
+                  });
+    constants.try_emplace(op, result);
+    return result;
   }
 
   static int64_t bitsOf(Value value) {
@@ -192,7 +211,7 @@ private:
 
   /// Cheaper to make again than to keep: what is a smaller tensor repeated, or in other types. Rows
   /// of experts of this rank stay where they are.
-  static bool isRemade(Operation *op) {
+  bool isRemade(Operation *op) {
     if (isa<BroadcastOp, ReshapeOp, DispatchOp, CombineOp>(op) || isConstantExpression(op))
       return true;
     Value of = op->getNumResults() == 1 ? op->getResult(0) : Value();
@@ -302,7 +321,7 @@ private:
   }
 
   /// Whether nothing more has to be kept for a pass to make the value.
-  bool isThere(Pass pass, Value value) const {
+  bool isThere(Pass pass, Value value) {
     if (auto argument = dyn_cast<BlockArgument>(value))
       return arguments[pass].contains(argument) || taken[pass].contains(value);
     Operation *op = value.getDefiningOp();
@@ -413,6 +432,8 @@ private:
   llvm::SetVector<Value> arguments[kPasses], taken[kPasses], kept[kPasses];
   llvm::SetVector<Operation *> remade[kPasses];
   DenseMap<Value, std::string> keptNames;
+  DenseSet<Attribute> replaced;          ///< roles of buffers
+  DenseMap<Operation *, bool> constants; ///< what isConstantExpression has found
   DenseSet<Value> handedOver; ///< results of a pass that later ones read in the slot, too
 };
 

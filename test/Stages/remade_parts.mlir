@@ -14,7 +14,7 @@ module {
   func.func @stage(
       %x: tensor<8x4xbf16> {dtc.role = #dtc.role<input, "x">},
       %w: tensor<4x4xbf16> {dtc.role = #dtc.role<parameter, "w">},
-      %t: tensor<2xf32> {dtc.role = #dtc.role<buffer, "t">},
+      %t: tensor<2xf32> {dtc.role = #dtc.role<parameter, "t">},
       %dz: tensor<8x4xbf16> {dtc.role = #dtc.role<inbox, "c">, dtc.runs = #dtc.runs<microbatch, input_grad>})
       -> (tensor<8x4xbf16> {dtc.role = #dtc.role<outbox, "b">, dtc.runs = #dtc.runs<microbatch, forward>},
           tensor<8x4xbf16> {dtc.role = #dtc.role<outbox, "d">, dtc.runs = #dtc.runs<microbatch, input_grad>},
