@@ -122,11 +122,13 @@ static int64_t vocabularyOf(ModuleOp module) {
   return 0;
 }
 
+/// GPUs multiply by libraries. Without slots of its own for each expert, each row would read the
+/// weights of its experts.
 pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Degrees &degrees) {
   if (options.onlyPlan && options.target != Target::CPU && degrees.capacity.isWorstCase())
     return {};
-  return {degrees.ep, degrees.cp, degrees.capacity.factor,
-          degrees.overflow == plan::Overflow::Drop};
+  return {degrees.ep, degrees.cp, degrees.capacity.factor, degrees.overflow == plan::Overflow::Drop,
+          options.target == Target::CUDA};
 }
 
 pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Spec &spec) {
@@ -144,6 +146,10 @@ Outcome<Trained> importForTraining(const Request &request, const import::ModelFi
                        slotsFor(request.options, request.spec));
 }
 
+static bool isMixture(ModuleOp module) {
+  return module.walk([](graph::DispatchOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
 /// A capacity is of experts that rows look up.
 static std::optional<plan::Error> checkCapacity(const Options &options, ModuleOp module,
                                                 const pipelines::SlotsPipeline &slots) {
@@ -151,18 +157,17 @@ static std::optional<plan::Error> checkCapacity(const Options &options, ModuleOp
     return std::nullopt;
   if (slots.capacity == 0)
     return plan::Error{"plan: overflow=drop needs a capacity", ErrorCategory::Usage};
-  bool isMixture =
-      module.walk([](graph::DispatchOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  if (isMixture)
+  if (isMixture(module))
     return std::nullopt;
   return plan::Error{options.model + ": no experts that tokens look up, which capacity= is about",
                      ErrorCategory::Usage};
 }
 
 Outcome<Trained> buildTraining(const Options &options, Imported imported,
-                               const pipelines::SlotsPipeline &slots) {
+                               pipelines::SlotsPipeline slots) {
   if (auto wrong = checkCapacity(options, imported.module(), slots))
     return fail(*wrong);
+  slots.each = slots.each && isMixture(imported.module());
   if (failed(pipelines::run(imported.module(), slots)))
     return ErrorCategory::InputRefused;
   training::TrainOptions asked = options.train;

@@ -88,7 +88,7 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
 /// `slots`: the ranks of the plan that share experts or sequences, as far as the program has to be
 /// built for them (slotsFor).
 Outcome<Trained> buildTraining(const Options &options, Imported imported,
-                               const pipelines::SlotsPipeline &slots);
+                               pipelines::SlotsPipeline slots);
 /// Both phases, with the slots that the SPEC asks for.
 Outcome<Trained> importForTraining(const Request &request, const import::ModelFile &file);
 

@@ -65,10 +65,11 @@ void build(OpPassManager &passes, const RaisePipeline &options) {
 }
 
 void build(OpPassManager &passes, const SlotsPipeline &options) {
-  if (options.expertRanks <= 1 && options.contextRanks <= 1 && options.capacity == 0)
+  if (options.expertRanks <= 1 && options.contextRanks <= 1 && options.capacity == 0 &&
+      !options.each)
     return;
   passes.addPass(raise::createExpertSlots(
-      {options.expertRanks, options.contextRanks, options.capacity, options.drops}));
+      {options.expertRanks, options.contextRanks, options.capacity, options.drops, options.each}));
   passes.addPass(mlir::createCSEPass());
   passes.addPass(raise::createViewParameters());
 }
@@ -127,7 +128,8 @@ struct SlotsFlags : PassPipelineOptions<SlotsFlags> {
   Option<int64_t> sections{*this, "sections", llvm::cl::init(SlotsPipeline().contextRanks)};
   Option<double> capacity{*this, "capacity", llvm::cl::init(SlotsPipeline().capacity)};
   Option<bool> drops{*this, "drops", llvm::cl::init(SlotsPipeline().drops)};
-  SlotsPipeline values() const { return {parts, sections, capacity, drops}; }
+  Option<bool> each{*this, "each", llvm::cl::init(SlotsPipeline().each)};
+  SlotsPipeline values() const { return {parts, sections, capacity, drops, each}; }
 };
 
 struct PartitionFlags : PassPipelineOptions<PartitionFlags> {

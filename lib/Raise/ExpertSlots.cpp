@@ -13,6 +13,7 @@
 #include "dtc/Raise/Passes.h"
 
 #include <cmath>
+#include <limits>
 
 #include "mlir/IR/PatternMatch.h"
 
@@ -22,6 +23,27 @@ namespace dtc::raise {
 
 #define GEN_PASS_DEF_EXPERTSLOTS
 #include "dtc/Raise/Passes.h.inc"
+
+/// A capacity that gives each expert as many slots as rows could ever choose it.
+static constexpr double kWorstOfEach = std::numeric_limits<double>::infinity();
+
+/// Whether zeros stay finite through all that is computed between dispatch and combine, and so do
+/// the derivatives there. Then slots without a row may be in products.
+static bool keepsZerosFinite(func::FuncOp func) {
+  llvm::DenseSet<Value> between;
+  for (Operation &op : func.front()) {
+    bool reads = llvm::any_of(op.getOperands(), [&](Value v) { return between.contains(v); });
+    if (isa<graph::CombineOp>(op) || (!reads && !isa<graph::DispatchOp>(op)))
+      continue;
+    between.insert_range(op.getResults());
+    auto quotient = dyn_cast<arith::DivFOp>(op);
+    if (isa<math::SqrtOp, math::RsqrtOp, math::LogOp, math::Log1pOp, math::Log2Op, math::PowFOp>(
+            op) ||
+        (quotient && between.contains(quotient.getRhs())))
+      return false;
+  }
+  return true;
+}
 
 namespace {
 
@@ -43,7 +65,6 @@ private:
   Value rebuilt(Emitter &emit, Operation *op);
   Value product(Emitter &emit, graph::GroupedContractOp op);
   Value productOfEach(Emitter &emit, graph::GroupedContractOp op);
-  bool keepsZerosFinite();
   void setSizes(graph::DispatchOp op);
   void returnLost(Emitter &emit, Value choices, Value slot, int64_t experts);
   Value choicesInPart(Emitter &emit, Value choices, int64_t experts);
@@ -189,24 +210,6 @@ Value SlotBuilder::choicesInPart(Emitter &emit, Value choices, int64_t experts) 
           emit, DenseElementsAttr::get(
                     type, emit.getIntegerAttr(type.getElementType(), experts / parts))));
   return arith::SubIOp::create(emit, choices, first);
-}
-
-/// Whether zeros stay finite through all that is computed between dispatch and combine, and so do
-/// the derivatives there. Then slots without a row may be in products.
-bool SlotBuilder::keepsZerosFinite() {
-  llvm::DenseSet<Value> between;
-  for (Operation &op : func.front()) {
-    bool reads = llvm::any_of(op.getOperands(), [&](Value v) { return between.contains(v); });
-    if (isa<graph::CombineOp>(op) || (!reads && !isa<graph::DispatchOp>(op)))
-      continue;
-    between.insert_range(op.getResults());
-    auto quotient = dyn_cast<arith::DivFOp>(op);
-    if (isa<math::SqrtOp, math::RsqrtOp, math::LogOp, math::Log1pOp, math::Log2Op, math::PowFOp>(
-            op) ||
-        (quotient && between.contains(quotient.getRhs())))
-      return false;
-  }
-  return true;
 }
 
 /// Each expert is a part: its slots are multiplied with its weights, as in GShard's layer.
@@ -356,7 +359,7 @@ LogicalResult SlotBuilder::visit(Operation *op) {
 }
 
 LogicalResult SlotBuilder::run() {
-  isDense = factor > 0 && keepsZerosFinite();
+  isDense = factor > 0 && keepsZerosFinite(func);
   for (Operation &op : llvm::make_early_inc_range(func.front()))
     if (failed(visit(&op)))
       return failure();
@@ -371,10 +374,13 @@ struct ExpertSlots : impl::ExpertSlotsBase<ExpertSlots> {
 
   void runOnOperation() override {
     auto func = getOperation().lookupSymbol<func::FuncOp>("forward");
-    if (!func || func.isExternal() || (parts <= 1 && sections <= 1 && capacity <= 0))
+    if (!func || func.isExternal() || (parts <= 1 && sections <= 1 && capacity <= 0 && !each))
       return;
-    SlotBuilder builder(func, std::max<int64_t>(1, parts), std::max<int64_t>(1, sections), capacity,
-                        drops);
+    const bool isOfEach = each && capacity <= 0 && keepsZerosFinite(func);
+    if (parts <= 1 && sections <= 1 && capacity <= 0 && !isOfEach)
+      return;
+    SlotBuilder builder(func, std::max<int64_t>(1, parts), std::max<int64_t>(1, sections),
+                        isOfEach ? kWorstOfEach : capacity, drops);
     if (builder.isEven() && failed(builder.run()))
       signalPassFailure();
   }

@@ -137,11 +137,20 @@ def test_copies_of_parts_are_planned_where_the_target_makes_them(monkeypatch):
     assert seconds["0"] > 1.01 * seconds["1"]
 
 
-@pytest.mark.parametrize("model,batch", [("mixtral", 1024), ("resnet_tiny", 512)])
-def test_what_gpus_compute_where_it_is_read_is_predicted(model, batch):
+@pytest.mark.parametrize("model,batch,capacity", [("mixtral", 1024, ",capacity=2"), ("resnet_tiny", 512, "")])
+def test_what_gpus_compute_where_it_is_read_is_predicted(model, batch, capacity):
     """Rows that go to experts, and what a pooling takes. They would be 6 % of these arenas."""
-    check_gpu_prediction(MODELS / f"{model}.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy",
-                         "--global-batch", batch, "--precision", "fp32", "--plan", f"dp=1,micro_batch={batch},recompute=none")
+    flags = [MODELS / f"{model}.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy", "--global-batch", batch,
+             "--precision", "fp32", "--plan"]
+    check_gpu_prediction(*flags, f"dp=1,micro_batch={batch},recompute=none{capacity}")
+
+
+def test_experts_of_gpus_have_slots_of_their_own():
+    """Two of four experts are chosen, so that twice the rows are enough for whatever tokens choose. No row reads weights by itself."""
+    flags = [MODELS / "mixtral.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 8, "--emit", "schedule"]
+    free, pinned = (check_call("dtc", "compile", *flags, "--plan", plan).out for plan in ("dp=1", "dp=1,capacity=2"))
+    for pattern in (r"exec\.kernel .*", r"exec\.arena_bytes = \d+", r"exec\.matmul"):
+        assert re.findall(pattern, free) == re.findall(pattern, pinned)
 
 
 @pytest.mark.parametrize("model", ["gpt2", "bart", "qwen2"])

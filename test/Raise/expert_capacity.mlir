@@ -2,6 +2,8 @@
 // RUN: dtc-opt --split-input-file --dtc-expert-slots="capacity=1 sections=4 drops" %s | FileCheck %s --check-prefix=DROPS
 // RUN: dtc-opt --split-input-file --dtc-expert-slots="capacity=2" %s | FileCheck %s --check-prefix=EXACT
 // RUN: dtc-opt --split-input-file --dtc-expert-slots="capacity=1.1 parts=2" %s | FileCheck %s --check-prefix=ODD
+// RUN: dtc-opt --split-input-file --dtc-expert-slots="each" %s | FileCheck %s --check-prefix=EACH
+// RUN: dtc-opt --split-input-file --dtc-expert-slots="each parts=2" %s | FileCheck %s --check-prefix=PARTS
 
 // 8 tokens with two choices each, of 4 experts: an average one gets 4 rows. Each expert has its slots, whatever ranks there
 // are, and is multiplied with all of them. Rows whose expert is full are told.
@@ -29,6 +31,14 @@
 // EXACT-NOT: #dtc.role<count
 // EXACT: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 : tensor<2x16xi64>
 
+// Without a capacity as many, where experts are asked to have slots of their own.
+// EACH-LABEL: func @forward
+// EACH-NOT: #dtc.role<count
+// EACH: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 : tensor<2x16xi64>
+// EACH-NOT: dtc.grouped_contract
+// PARTS-LABEL: func @forward
+// PARTS: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 : tensor<2x16xi64>
+
 // Rounded up to whole slots.
 // ODD: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 5 : tensor<2x16xi64>
 func.func @forward(%x: tensor<2x16x6xf32>, %w: tensor<4x10x6xf32>, %b: tensor<4x10xf32>, %v: tensor<4x6x5xf32>, %p: tensor<16x4xf32>) -> tensor<2x16x6xf32> {
@@ -52,6 +62,12 @@ func.func @forward(%x: tensor<2x16x6xf32>, %w: tensor<4x10x6xf32>, %b: tensor<4x
 // The square root of an empty slot's zeros has no finite derivative: rows are told apart, and slots without one are in no sum.
 // CHECK-LABEL: func @forward
 // CHECK: dtc.grouped_contract
+// Without a capacity they need no slots but those of parts.
+// EACH-LABEL: func @forward
+// EACH-NOT: dtc.expert_slots
+// EACH: dtc.grouped_contract
+// PARTS-LABEL: func @forward
+// PARTS: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 2 capacity 8 : tensor<2x8xi64>
 func.func @forward(%x: tensor<2x8x6xf32>, %w: tensor<4x5x6xf32>, %i: tensor<2x8xi64>) -> tensor<2x8x5xf32> {
   %0 = dtc.dispatch %x, %i experts 4 : tensor<2x8x6xf32>, tensor<2x8xi64>
   %1 = dtc.dispatch %i, %i experts 4 : tensor<2x8xi64>, tensor<2x8xi64>

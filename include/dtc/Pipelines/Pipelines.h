@@ -31,6 +31,7 @@ struct SlotsPipeline {
   int64_t expertRanks = 1, contextRanks = 1;
   double capacity = 0; ///< of each expert; 0: the worst case
   bool drops = false;  ///< rows without a slot
+  bool each = false;   ///< experts have slots of their own without a capacity, too
 };
 
 /// With stages, there is a module for each rank of the pipeline afterwards (Stages/Stages.h).

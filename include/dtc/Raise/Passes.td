@@ -139,6 +139,9 @@ def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
         %2 = dtc.contract %0 [0, 2, 1, 4], %w [2, 3, 4] -> [0, 2, 1, 3] : ...
         %3 = dtc.from_slots %2, %s : tensor<2x4x3x5xf32>, tensor<2x8xi64> -> tensor<2x8x5xf32>
 
+    With `each` experts have slots of their own without a capacity, too: one for each token. So
+    libraries compute what would else be looked up row by row, though of more rows.
+
     Where some of a section's rows may find no slot, @forward returns which these are, for each
     layer, with a role `count`.
   }];
@@ -148,7 +151,9 @@ def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
                  Option<"capacity", "capacity", "double", /*default=*/"0",
                         "slots of an expert by the rows of an average one; 0: for the worst case">,
                  Option<"drops", "drops", "bool", /*default=*/"false",
-                        "rows without a slot are dropped; else they end a run">];
+                        "rows without a slot are dropped; else they end a run">,
+                 Option<"each", "each", "bool", /*default=*/"false",
+                        "without a capacity each expert has slots for its own worst case">];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 
