@@ -41,9 +41,10 @@ public:
     if (succeeded(rewriteWithoutCopies()))
       return success();
     for (const TensorSet &copied : copiesToTry())
-      for (bool sumsAsInLhs : {true, false})
-        if (succeeded(rewriteWithCopies(copied, sumsAsInLhs)))
-          return success();
+      for (bool keepsRuns : {true, false})
+        for (bool sumsAsInLhs : {true, false})
+          if (succeeded(rewriteWithCopies(copied, sumsAsInLhs, keepsRuns)))
+            return success();
     return op.emitOpError("has no form as a matrix product");
   }
 
@@ -95,9 +96,21 @@ private:
     return selected;
   }
 
+  /// Whether neighbours in memory are neighbours along one of these indices.
+  bool runsAlong(const IndexOrder &indices, int tensor) {
+    StridedView view = traceView(operands()[tensor]);
+    for (auto [index, stride] : llvm::zip_equal(order[tensor], view.strides))
+      if (stride == 1 && sizes[index] > 1)
+        return llvm::is_contained(indices, index);
+    return false;
+  }
+
   /// The orders after the tensors in `copied` are brought to [batch, m, k], [batch, k, n], [batch,
-  /// m, n]. Within a kind they are as a tensor that stays has it.
-  std::array<IndexOrder, 3> canonicalOrders(const TensorSet &copied, bool sumsAsInLhs) const {
+  /// m, n]. Within a kind they are as a tensor that stays has it. With `keepsRuns` operands may
+  /// have their two matrix dimensions the other way round: a copy then moves whole runs of memory,
+  /// and may serve several products.
+  std::array<IndexOrder, 3> canonicalOrders(const TensorSet &copied, bool sumsAsInLhs,
+                                            bool keepsRuns) {
     Tensor batchFrom = !copied[Result] ? Result : !copied[Lhs] ? Lhs : Rhs;
     IndexOrder batch = select(batchFrom, true, true, true);
     IndexOrder m = select(copied[Result] ? Lhs : Result, true, false, true);
@@ -110,15 +123,19 @@ private:
       return joined;
     };
     std::array<IndexOrder, 3> result = {join(m, k), join(k, n), join(m, n)};
+    if (keepsRuns && copied[Lhs] && runsAlong(m, Lhs))
+      result[Lhs] = join(k, m);
+    if (keepsRuns && copied[Rhs] && runsAlong(k, Rhs))
+      result[Rhs] = join(n, k);
     for (int tensor : {Lhs, Rhs, Result})
       if (!copied[tensor])
         result[tensor] = order[tensor];
     return result;
   }
 
-  LogicalResult rewriteWithCopies(const TensorSet &copied, bool sumsAsInLhs) {
+  LogicalResult rewriteWithCopies(const TensorSet &copied, bool sumsAsInLhs, bool keepsRuns) {
     Arrangement arrangement;
-    arrangement.order = canonicalOrders(copied, sumsAsInLhs);
+    arrangement.order = canonicalOrders(copied, sumsAsInLhs, keepsRuns);
     // Try on the shapes first: nothing is built for a form that doesn't exist.
     for (int tensor : {Lhs, Rhs})
       arrangement.operands[tensor] =

@@ -72,3 +72,21 @@ func.func @keeps_attributes(%a: tensor<4x4xbf16>, %b: tensor<4x4xbf16>) -> tenso
   %y = dtc.contract %a [0, 2], %b [2, 1] -> [0, 1] {dtc.id = 7 : i64} : tensor<4x4xbf16>, tensor<4x4xbf16> -> tensor<4x4xf32>
   return %y : tensor<4x4xf32>
 }
+
+// The gradient of experts' weights is a sum over samples and their slots. What lies side by side stays so in the copy, which
+// the product takes transposed.
+// CHECK-LABEL: @copies_keep_runs
+func.func @copies_keep_runs(%g: tensor<2x8x16x32xf32>, %x: tensor<8x2x16x64xf32>) -> tensor<8x32x64xf32> {
+  // CHECK: %[[T:.*]] = dtc.transpose %arg0 [1, 0, 2, 3]
+  // CHECK: exec.matmul %[[T]], %arg1 batch [8] mnk [32, 64, 32] strides [1024, 1, 32], [2048, 64, 1] -> [2048, 64, 1] offsets [0, 0]
+  %0 = dtc.contract %g [1, 0, 2, 3], %x [0, 1, 2, 4] -> [0, 3, 4] : tensor<2x8x16x32xf32>, tensor<8x2x16x64xf32> -> tensor<8x32x64xf32>
+  return %0 : tensor<8x32x64xf32>
+}
+
+// CHECK-LABEL: @copies_keep_runs_of_rhs
+func.func @copies_keep_runs_of_rhs(%x: tensor<64x4x16xf32>, %w: tensor<4x8x16xf32>) -> tensor<64x8xf32> {
+  // CHECK: %[[T:.*]] = dtc.transpose %arg1 [1, 0, 2]
+  // CHECK: exec.matmul %arg0, %[[T]] batch [] mnk [64, 8, 64] strides [64, 1], [1, 64] -> [8, 1] offsets [0, 0]
+  %0 = dtc.contract %x [0, 1, 2], %w [1, 3, 2] -> [0, 3] : tensor<64x4x16xf32>, tensor<4x8x16xf32> -> tensor<64x8xf32>
+  return %0 : tensor<64x8xf32>
+}
