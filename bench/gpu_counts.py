@@ -3,6 +3,8 @@
     python3 bench/gpu_counts.py [--models gpt2.adamw llama.bf16 …] [--output FILE.json]
     python3 bench/gpu_counts.py --large           bytes in flight, of kernels that move 64 MB and more; a quarter of a minute. By
                                                   nvdisasm (DTC_NVDISASM or PATH), as ptxas ordered the loads, else as PTX allows
+    python3 bench/gpu_counts.py --wide            bytes of one layer of real widths, bf16, by kernel; needs torch, transformers and
+                                                  numpy; some four minutes in all
     python3 bench/gpu_counts.py --layers          what a layer of GPT-2 124M and of a Llama of 1B adds; needs torch and transformers
 
 For test models on one GPU, fp32 and bf16 where PyTorch's run is recorded: the launches and library calls of a step; the bytes
@@ -20,12 +22,17 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench" / "published"))
+
+import graphs  # noqa: E402
+
 BIN = ROOT / "build" / "bin"
 EMULATOR = ROOT / "build" / "lib" / "gpu-emulator"
 MODELS = ROOT / "test" / "models"
@@ -83,24 +90,37 @@ def registers_of(ptx: bytes, folder: pathlib.Path, architecture: str) -> dict[st
     return found
 
 
+def run_step(artifact: pathlib.Path, data: pathlib.Path, folder: pathlib.Path) -> tuple[float, list[dict]]:
+    """The loss, and the launches of a step on the emulated GPU."""
+    traffic, log = folder / "traffic.jsonl", folder / "log.jsonl"
+    for file in (traffic, log):
+        file.unlink(missing_ok=True)
+    call(BIN / "dtc-run", artifact, "--data", data, "--no-shuffle", "--steps", 1, "--log", log,
+         DTC_CUDA_LIBRARY_PATH=str(EMULATOR), DTC_EMULATED_GPU_TRAFFIC=str(traffic), DTC_EMULATED_GPU_DELAY_US="0")
+    launches = [json.loads(line) for line in traffic.read_text().splitlines()]
+    for launch in launches:
+        launch["moved"] = launch["read"] + launch["written"]
+        launch["least"] = launch["least_read"] + launch["least_written"]
+    return json.loads(log.read_text().splitlines()[0])["loss"], launches
+
+
+def sums_of(launches: list[dict], group) -> dict[str, collections.Counter]:
+    sums: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    for launch in launches:
+        sums[group(launch["kernel"])].update(launches=1, moved=launch["moved"], least=launch["least"], sectors=launch["sectors"])
+    return sums
+
+
 def count(model: str, recipe: str, folder: pathlib.Path) -> dict:
     """Of one step, after a first one that PyTorch's loss has confirmed."""
     reference = json.loads((MODELS / f"{model}.{recipe}.json").read_text())
-    artifact, traffic, log = folder / "model.dtc", folder / "traffic.jsonl", folder / "log.jsonl"
-    for file in (traffic, log):
-        file.unlink(missing_ok=True)
+    artifact = folder / "model.dtc"
     call(BIN / "dtc", "compile", MODELS / f"{model}.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy",
          "--global-batch", 8, *reference["flags"], "-o", artifact)
-    call(BIN / "dtc-run", artifact, "--data", MODELS / f"{model}.data.safetensors", "--no-shuffle", "--steps", 1, "--log", log,
-         DTC_CUDA_LIBRARY_PATH=str(EMULATOR), DTC_EMULATED_GPU_TRAFFIC=str(traffic), DTC_EMULATED_GPU_DELAY_US="0")
-    loss = json.loads(log.read_text().splitlines()[0])["loss"]
+    loss, launches = run_step(artifact, MODELS / f"{model}.data.safetensors", folder)
     if abs(loss / reference["steps"][0]["loss"] - 1) > 1e-2:
         sys.exit(f"{model}: loss {loss} is not PyTorch's")
-    launches = [json.loads(line) for line in traffic.read_text().splitlines()]
-    kinds: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
-    for launch in launches:
-        kinds[kind_of(launch["kernel"])].update(launches=1, moved=launch["read"] + launch["written"],
-                                                least=launch["least_read"] + launch["least_written"])
+    kinds = sums_of(launches, kind_of)
     calls = json.loads(call(BIN / "dtc", "inspect", artifact, "--json"))["library_calls"]
     ptx = zipfile.ZipFile(artifact).read("code/kernels.ptx")
     threads = {launch["kernel"]: launch["threads"] for launch in launches}
@@ -110,7 +130,7 @@ def count(model: str, recipe: str, folder: pathlib.Path) -> dict:
         shares = sorted(occupancy(used[kernel][0], threads[kernel]) for kernel in threads)
         registers[architecture] = {"most": max(count for count, _ in used.values()), "spilled": sum(s for _, s in used.values()),
                                    "least_occupancy": shares[0], "median_occupancy": shares[len(shares) // 2]}
-    worst = sorted(launches, key=lambda l: (l["least_read"] + l["least_written"]) - (l["read"] + l["written"]))[:3]
+    worst = sorted(launches, key=lambda launch: launch["least"] - launch["moved"])[:3]
     return {"model": model, "recipe": recipe, "launches": len(launches), "kernels": len(threads), "library_calls": sum(calls.values()),
             "kinds": {name: dict(kinds[name]) for name in sorted(kinds)}, "registers": registers,
             "most_moved_beyond_least": [launch["kernel"] for launch in worst]}
@@ -213,11 +233,57 @@ def count_large(output: pathlib.Path | None) -> None:
         output.write_text(json.dumps(rows, indent=1))
 
 
+def count_wide(output: pathlib.Path | None) -> None:
+    """A step of one layer of real widths, with weights and tokens that are drawn."""
+    import numpy as np
+
+    vocabulary, sequence = 8192, 256
+    models = {"GPT-2 124M": (4, graphs.Dimensions("gpt", 1, 768, 12, 12, 3072, vocabulary, sequence)),
+              "Llama": (4, graphs.Dimensions("llama", 1, 1024, 16, 4, 2816, vocabulary, sequence)),
+              "Mixtral": (2, graphs.Dimensions("mixtral", 1, 512, 8, 2, 1024, vocabulary, sequence, experts=8, chosen=2))}
+    rows, summaries = [], []
+    for name, (batch, dims) in models.items():
+        with tempfile.TemporaryDirectory() as work:
+            folder = pathlib.Path(work)
+            artifact, data, buffers = folder / "model.dtc", folder / "data.safetensors", folder / "buffers.safetensors"
+            tokens = np.random.default_rng(0).integers(0, vocabulary, (batch, sequence))
+            write_tensors(data, {"input_ids": tokens, "target": np.roll(tokens, -1, 1)})
+            frequencies = 1e4 ** (-np.arange(0, dims.head_dim, 2) / dims.head_dim)
+            write_tensors(buffers, {"m.model.rotary_emb.inv_freq": frequencies.astype(np.float32)})
+            weights = [] if dims.architecture == "gpt" else ["--weights", buffers]
+            call(BIN / "dtc", "compile", graphs.export(dims), "--init", *weights, "--target", "cuda", "--devices", 1, "--precision", "bf16",
+                 "--plan", "dp=1,recompute=none", "--loss", "cross_entropy", "--global-batch", batch, "-o", artifact)
+            loss, launches = run_step(artifact, data, folder)
+        if abs(loss / np.log(vocabulary) - 1) > 0.1:
+            sys.exit(f"{name}: loss {loss} is not that of drawn weights")
+        kernels = sums_of(launches, str)
+        rows += [{"model": name, "kernel": kernel, **kernels[kernel]} for kernel in sorted(kernels, key=lambda k: -kernels[k]["moved"])]
+        summaries.append((name, len(launches), list(kernels.values())))
+    print("| model | launches | MB moved | moved / least |\n|---|---|---|---|")
+    for name, count_, kernels in summaries:
+        print(f"| {name} | {count_} | {sum(kernel['moved'] for kernel in kernels) / 1e6:.1f} | {ratio(kernels)} |")
+    print("\n| model | kernel above 1.1 | launches | MB moved | moved / least | each sector once / least |\n|---|---|---|---|---|---|")
+    for row in rows:
+        if row["moved"] > max(1.1 * row["least"], 1e6):
+            print(f"| {row['model']} | {row['kernel']} | {row['launches']} | {row['moved'] / 1e6:.1f} | {ratio([row])} | "
+                  f"{row['sectors'] / row['least']:.2f} |")
+    if output:
+        output.write_text(json.dumps(rows, indent=1))
+
+
+def write_tensors(path: pathlib.Path, tensors: dict) -> None:
+    """As safetensors."""
+    header, place = {}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": {"int64": "I64", "float32": "F32"}[tensor.dtype.name], "shape": list(tensor.shape),
+                        "data_offsets": [place, place + tensor.nbytes]}
+        place += tensor.nbytes
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(tensor.tobytes() for tensor in tensors.values()))
+
+
 def count_layers() -> None:
     """What a third layer adds to two, by the scheduled program. No layer is run, so that no weights are needed."""
-    sys.path.insert(0, str(ROOT / "bench" / "published"))
-    import graphs
-
     models = {"GPT-2 124M": ("gpt", 768, 12, 12, 3072, 50257, 1024), "Llama 1B": ("llama", 2048, 16, 8, 8192, 32000, 2048)}
     print("| model | launches a layer | products a layer | attentions a layer |\n|---|---|---|---|")
     for name, (architecture, *sizes) in models.items():
@@ -236,11 +302,14 @@ def main() -> None:
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--layers", action="store_true")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--wide", action="store_true")
     options = parser.parse_args()
     if options.layers:
         return count_layers()
     if options.large:
         return count_large(options.output)
+    if options.wide:
+        return count_wide(options.output)
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for name in options.models:

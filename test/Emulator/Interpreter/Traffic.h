@@ -28,8 +28,8 @@ public:
          ++sector)
       moved[kind] += sectors[kind].insert(sector).second ? kSectorBytes : 0;
   }
-  /// Adds a line of JSON to the file: what was moved, how many bytes `accesses` are, and how many
-  /// instructions threads have executed.
+  /// Adds a line of JSON to the file: what was moved, how many bytes `accesses` are, in how many
+  /// sectors these lie, and how many instructions threads have executed.
   void write(const std::string &kernel, uint64_t blocks, uint64_t threads, uint64_t executed,
              const Accesses &accesses) const;
 
