@@ -17,6 +17,7 @@ void registerCudaTestPasses();
 void registerGraphTestPasses();
 void registerLowerTestPasses();
 void registerPartitionTestPasses();
+void registerPlanBridgeTestPasses();
 void registerTrainingTestPasses();
 } // namespace dtc::test
 #endif
@@ -53,6 +54,7 @@ int main(int argc, char **argv) {
   dtc::test::registerGraphTestPasses();
   dtc::test::registerLowerTestPasses();
   dtc::test::registerPartitionTestPasses();
+  dtc::test::registerPlanBridgeTestPasses();
   dtc::test::registerTrainingTestPasses();
 #endif
   return mlir::asMainReturnCode(

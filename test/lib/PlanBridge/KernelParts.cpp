@@ -1,0 +1,151 @@
+// The kernels of a microbatch on one GPU: as the planner prices them, which knows no IR, and as
+// they are formed. One line of each, launches first.
+#include "dtc/Plan/Plan/KernelParts.h"
+#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
+#include "dtc/Kernels/ElementTypes.h"
+#include "dtc/Kernels/KernelFormation.h"
+#include "dtc/Plan/Cost/OpWork.h"
+#include "dtc/PlanBridge/PlanBridge.h"
+#include "dtc/Target/Target.h"
+
+#include "mlir/Pass/Pass.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace dtc;
+
+namespace {
+
+/// Of kernels alone; what libraries compute isn't among it.
+struct Work {
+  int64_t launches = 0;
+  double bytes = 0;
+};
+
+double bytesOf(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return double(type.getNumElements() * kernels::storageBytes(type.getElementType()));
+}
+
+/// What a kernel reads of a value. Of what it slices or looks up it reads that part alone.
+double bytesRead(Value value) {
+  double bytes = 0;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    const bool isLookup = isa<graph::GatherOp, graph::PickOp>(user) && use.getOperandNumber() == 0;
+    if (isa<graph::ReshapeOp, graph::TransposeOp>(user))
+      bytes += bytesRead(user->getResult(0));
+    else
+      bytes += isLookup || isa<graph::SliceOp>(user) ? bytesOf(user->getResult(0)) : bytesOf(value);
+  }
+  return std::min(bytes, bytesOf(value));
+}
+
+/// Rows that a kernel adds to those of a table in its place are read and written there.
+double bytesMoved(exec::LaunchOp launch, exec::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  auto scatters = body.getOps<graph::ScatterAddOp>();
+  ArrayRef<int64_t> inPlace = launch.getInPlace();
+  const bool adds = !scatters.empty() && inPlace.size() == 1 && inPlace[0] >= 0;
+  double bytes = 0;
+  for (BlockArgument argument : body.getArguments())
+    if (!adds || argument.getArgNumber() != inPlace[0])
+      bytes += bytesRead(argument);
+  if (adds)
+    return bytes + 2 * bytesOf((*scatters.begin()).getUpdates());
+  for (Value result : body.getTerminator()->getOperands())
+    bytes += bytesOf(result);
+  return bytes;
+}
+
+Work formedIn(ModuleOp module, bool isVerbose) {
+  Work work;
+  SymbolTable symbols(module);
+  graph::microbatchFunction(module).walk([&](exec::LaunchOp launch) {
+    auto kernel = symbols.lookup<exec::KernelOp>(launch.getKernel());
+    const double bytes = bytesMoved(launch, kernel);
+    ++work.launches;
+    work.bytes += bytes;
+    if (isVerbose)
+      llvm::outs() << "@" << launch.getKernel() << ": " << int64_t(bytes) << "\n";
+  });
+  return work;
+}
+
+/// What could be made with a product and isn't is part of the kernel that reads it.
+bool isMadeByLibrary(const plan::Problem &problem, const plan::ProblemFacts &facts,
+                     const plan::Op &op) {
+  if (!op.inProduct)
+    return plan::isLibraryCall(op);
+  const plan::ValueId value = op.results[0];
+  return facts.materialized[value] || llvm::all_of(facts.consumers[value], [&](plan::OpId reader) {
+           return problem.ops[reader].inProduct;
+         });
+}
+
+Work pricedOf(const plan::Problem &problem, bool isVerbose) {
+  Work sum;
+  const plan::ProblemFacts facts(problem);
+  const plan::CostModel model(*plan::loadCluster("dgx-h100"), 1);
+  const plan::OpWork work(problem, facts, model);
+  for (plan::OpId id = 0; id < static_cast<plan::OpId>(problem.ops.size()); ++id) {
+    const plan::Op &op = problem.ops[id];
+    sharding::OpSharding whole;
+    whole.factors.resize(op.rule->factors.size());
+    plan::LocalWork local = work.work(id, whole, {});
+    if (isMadeByLibrary(problem, facts, op))
+      continue;
+    sum.launches += local.kernels;
+    sum.bytes += local.bytes;
+    if (isVerbose && (local.kernels || local.bytes != 0))
+      llvm::outs() << "%" << id << " " << op.name << " " << op.location << ": " << local.kernels
+                   << " " << int64_t(local.bytes) << "\n";
+  }
+  return sum;
+}
+
+struct KernelPartsPass : PassWrapper<KernelPartsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KernelPartsPass)
+
+  KernelPartsPass() = default;
+  KernelPartsPass(const KernelPartsPass &other) : PassWrapper(other) {}
+  StringRef getArgument() const override { return "test-kernel-parts"; }
+  StringRef getDescription() const override {
+    return "prints the kernels of a microbatch as they are priced and as they are formed";
+  }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<exec::ExecDialect>();
+  }
+
+  void runOnOperation() override {
+    FailureOr<const target::Target *> target = target::targetOf(getOperation());
+    if (failed(target))
+      return signalPassFailure();
+    auto staysWhole = [&](Operation *op) { return (*target)->staysWhole(op); };
+    auto isPart = [&](Operation *op) { return kernels::isPartOfProduct(op, **target); };
+    FailureOr<plan::Problem> problem = planbridge::extract(
+        getOperation(), {staysWhole, {}, isPart, (*target)->attentionAlignment()});
+    if (failed(problem))
+      return signalPassFailure();
+    const Work priced = pricedOf(*problem, verbose);
+    if (failed(kernels::formKernels(getOperation(), **target)))
+      return signalPassFailure();
+    const Work formed = formedIn(getOperation(), verbose);
+    llvm::outs() << "priced: " << priced.launches << " launches, " << int64_t(priced.bytes)
+                 << " bytes\n"
+                 << "formed: " << formed.launches << " launches, " << int64_t(formed.bytes)
+                 << " bytes\n";
+  }
+
+  Option<bool> verbose{*this, "verbose", llvm::cl::init(false),
+                       llvm::cl::desc("prints each op and each kernel, too")};
+};
+
+} // namespace
+
+namespace dtc::test {
+void registerPlanBridgeTestPasses() { PassRegistration<KernelPartsPass>(); }
+} // namespace dtc::test
