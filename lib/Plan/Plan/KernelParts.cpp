@@ -128,7 +128,8 @@ Kernel KernelFinder::kernelOf(OpId id) const {
     kernel.mayMerge = true;
   } else {
     kernel.mayMerge = op.kind == OpKind::Elementwise || op.kind == OpKind::GradientSum ||
-                      op.kind == OpKind::View || op.kind == OpKind::Reindex;
+                      op.kind == OpKind::View || op.kind == OpKind::Reindex ||
+                      op.kind == OpKind::Join;
   }
   return kernel;
 }
