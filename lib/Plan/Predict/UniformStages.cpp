@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <ranges>
 
 namespace dtc::plan {
 
@@ -48,8 +49,17 @@ static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, O
 }
 
 /// A stage that begins within a block exchanges its part of the block's parameters and gradients.
+/// So does one that begins before all blocks, or after them.
 static std::vector<Block> blocksOfStages(const Plan &plan, const std::vector<Block> &blocks) {
+  if (blocks.empty())
+    return {};
   std::vector<Block> result;
+  OpId begin = blocks.front().first, behind = blocks.back().last + 1;
+  for (const Stage &stage : plan.stages | std::views::reverse)
+    if (auto first = static_cast<OpId>(stage.firstOp); first > 0 && first < begin) {
+      result.insert(result.begin(), {first, begin - 1});
+      begin = first;
+    }
   for (Block block : blocks) {
     for (const Stage &stage : plan.stages)
       if (auto first = static_cast<OpId>(stage.firstOp);
@@ -59,6 +69,11 @@ static std::vector<Block> blocksOfStages(const Plan &plan, const std::vector<Blo
       }
     result.push_back(block);
   }
+  for (const Stage &stage : plan.stages)
+    if (auto first = static_cast<OpId>(stage.firstOp); first > behind) {
+      result.push_back({behind, first - 1});
+      behind = first;
+    }
   return result;
 }
 
