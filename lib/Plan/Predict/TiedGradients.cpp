@@ -42,8 +42,10 @@ private:
 
 void addTiedGradients(StoredLiveness &stored, const RankExecution &execution,
                       const Problem &problem, const std::vector<int> &unitOfStep,
-                      const StorageLevels &levels) {
+                      const StorageLevels &levels, bool keepsToEnd) {
   const TermFinder finder(execution, problem);
+  // The unit's other gradients are scattered behind it: it is summed up then.
+  const std::vector<int64_t> others = stored.gradients;
   for (const auto &[parameter, buffer] : execution.gradientBuffers) {
     const size_t made = finder.writerOf(buffer);
     if (made == TermFinder::none || !problem.values[parameter].trainable ||
@@ -54,7 +56,8 @@ void addTiedGradients(StoredLiveness &stored, const RankExecution &execution,
     const int unit = unitOfStep[first];
     if (unit == unitOfStep[made])
       continue;
-    stored.gradients[unit] += bytes;
+    if (keepsToEnd || others[unit] == 0)
+      stored.gradients[unit] += bytes;
     for (size_t step = first + 1; step < made; ++step)
       if (unitOfStep[step] == unit)
         stored.scattered[step] += bytes;

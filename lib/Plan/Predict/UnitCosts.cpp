@@ -391,8 +391,7 @@ StoredInStages UnitCosts::storedOf(const Problem &problem, const ExecutedSteps &
   for (int unit : steps.units)
     blocks.push_back(blockOfUnit[unit]);
   StoredInStages stored = storedLiveness(steps.execution, problem, count, blocks, levels);
-  if (!exchanging)
-    addTiedGradients(stored.apart, steps.execution, problem, blocks, levels);
+  addTiedGradients(stored.apart, steps.execution, problem, blocks, levels, !exchanging);
   return stored;
 }
 
