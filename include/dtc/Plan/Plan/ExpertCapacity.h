@@ -6,7 +6,8 @@
 //
 //   capacity=1.25   20 slots for each expert
 //   capacity=2      32: no expert can be chosen by more tokens than there are, so this is exact
-//   capacity=worst  as many as rows could ever need, for the experts of a rank together; exact
+//   capacity=worst  as many as rows could ever need, for the experts of a rank together, or on GPUs
+//                   for each; exact
 #pragma once
 
 #include <compare>
