@@ -114,19 +114,19 @@ public:
   virtual llvm::StringRef name() const = 0;
   virtual Processor processor() const = 0;
   /// Those that --arch may name; none where the target has no choice of them.
-  virtual std::vector<std::string> architectures() const { return {}; }
+  virtual std::vector<std::string> architectures() const = 0;
   /// Loads the dialects that kernels become; contexts that compile for the target have them.
   virtual void loadDialects(mlir::MLIRContext &context) const = 0;
 
   /// True for an op that could be decomposed and that a library computes as it is.
   virtual bool staysWhole(mlir::Operation *op) const = 0;
   /// Whether convolutions of half precision may have results in f32; else these are rounded first.
-  virtual bool hasWideConvolutions() const { return true; }
+  virtual bool hasWideConvolutions() const = 0;
   virtual MatmulLimits matmulLimits() const = 0;
   virtual KernelLimits kernelLimits() const = 0;
   /// Elements that offsets and strides of attention's tensors are multiples of, where a library
   /// that takes it whole reads and writes parts of tensors. 0: it takes whole ones alone.
-  virtual int64_t attentionAlignment() const { return 0; }
+  virtual int64_t attentionAlignment() const = 0;
   /// How a kernel is launched whose body is `body`, in an exec.kernel. Fails with a diagnostic at
   /// what a kernel can't compute.
   virtual mlir::FailureOr<KernelShape> planKernel(mlir::Block &body) const = 0;

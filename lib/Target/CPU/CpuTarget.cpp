@@ -27,11 +27,15 @@ public:
     return {"x86-64", recordedFeatures(hostProcessor().features)};
   }
 
+  std::vector<std::string> architectures() const override { return {}; } // the machine's own
+
   void loadDialects(MLIRContext &context) const override {
     context.loadDialect<LLVM::LLVMDialect, scf::SCFDialect>();
   }
 
   bool staysWhole(Operation *) const override { return false; }
+  bool hasWideConvolutions() const override { return true; }
+  int64_t attentionAlignment() const override { return 0; }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }
   target::KernelLimits kernelLimits() const override { return {kMostOps}; }
 

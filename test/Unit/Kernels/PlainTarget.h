@@ -10,8 +10,11 @@ namespace dtc::test {
 struct PlainTarget : target::Target {
   llvm::StringRef name() const override { return "plain"; }
   target::Processor processor() const override { return {"plain", {}}; }
+  std::vector<std::string> architectures() const override { return {}; }
   void loadDialects(mlir::MLIRContext &) const override {}
   bool staysWhole(mlir::Operation *op) const override { return mlir::isa<graph::SoftmaxOp>(op); }
+  bool hasWideConvolutions() const override { return true; }
+  int64_t attentionAlignment() const override { return 0; }
   target::MatmulLimits matmulLimits() const override { return {productRank, epilogues}; }
   target::KernelLimits kernelLimits() const override { return {kernelOps, anyExtent}; }
   mlir::FailureOr<target::KernelShape> planKernel(mlir::Block &body) const override {
