@@ -54,7 +54,7 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
                                       ": --autotune chooses algorithms of GPUs, and this "
                                       "artifact was compiled for: " +
                                       manifest.target};
-  bool inference = manifest.loss == "none";
+  bool inference = manifest.loss == LossKind::None;
   if (inference && options.hasData && options.outputs.empty())
     return {ErrorCategory::Usage,
             "the artifact computes outputs alone (--loss none); give --outputs"};
@@ -126,7 +126,7 @@ Result<Speakers> findSpeakers(const std::vector<ProgramView> &programs, const Pa
       if (programs[role].binding(kind))
         *speaker = role;
   }
-  if (manifest.loss != "none" && result.loss < 0)
+  if (manifest.loss != LossKind::None && result.loss < 0)
     return package.wrong("trains without a loss");
   for (size_t i = 0; i < result.outputs.size(); ++i)
     if (result.outputs[i] < 0)

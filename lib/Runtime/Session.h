@@ -62,7 +62,7 @@ struct Session {
   RankRequests *requests = nullptr; ///< null: numSteps steps are made in one go
 
   const Manifest &manifest() const { return package->manifest(); }
-  bool isInference() const { return manifest().loss == "none"; }
+  bool isInference() const { return manifest().loss == LossKind::None; }
   bool savesWeights() const { return !options.saveWeights.empty(); }
   /// Where the run is after a step.
   TrainingPoint pointAfter(int64_t step) const {

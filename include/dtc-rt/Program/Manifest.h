@@ -92,6 +92,9 @@ struct RoleInfo {
   std::vector<int> ranks;
 };
 
+/// What the program makes of its outputs; None: nothing, it is run forward.
+enum class LossKind { None, CrossEntropy, MeanSquaredError, Output };
+
 struct Manifest {
   std::string target;
   int64_t worldSize = 1, threadsPerRank = 1;
@@ -101,7 +104,7 @@ struct Manifest {
   std::vector<std::string> code; ///< members with the kernels, may be none
   int64_t globalBatch = 1;
   std::optional<int64_t> sequence, vocabulary;
-  std::string loss;
+  LossKind loss = LossKind::None;
   int64_t ignoreIndex = -100;
   std::vector<ParameterInfo> parameters;
   std::map<std::string, size_t> parameterIndex; ///< by name

@@ -12,7 +12,7 @@ constexpr const char *kTarget = "target";
 
 /// The target of cross entropy may be one value beyond its limit: the ignored one.
 std::optional<int64_t> ignoredValue(const TensorInfo &input, const Manifest &manifest) {
-  if (input.name == kTarget && manifest.loss == "cross_entropy")
+  if (input.name == kTarget && manifest.loss == LossKind::CrossEntropy)
     return manifest.ignoreIndex;
   return std::nullopt;
 }
@@ -186,7 +186,7 @@ Status DataSet::addArrays(const ArrayFile &file, const Manifest &manifest) {
   }
   for (const auto &[name, array] : file.arrays) {
     // Without a loss the targets of a data set have no use, and do no harm.
-    bool known = manifest.loss == "none" && name == kTarget;
+    bool known = manifest.loss == LossKind::None && name == kTarget;
     for (const TensorInfo &input : manifest.inputs)
       known = known || (input.name == name && name != kDropoutKeys);
     if (!known)

@@ -240,6 +240,17 @@ void parseMembers(const json &root, Manifest &result) {
     result.members[name] = {get<uint64_t>(member, "size"), get<std::string>(member, "sha256")};
 }
 
+LossKind parseLoss(const std::string &text) {
+  if (text.starts_with("output:"))
+    return LossKind::Output;
+  for (auto [name, kind] : {std::pair("none", LossKind::None),
+                            {"cross_entropy", LossKind::CrossEntropy},
+                            {"mse", LossKind::MeanSquaredError}})
+    if (text == name)
+      return kind;
+  throw Wrong{"has an unknown loss: " + text};
+}
+
 Manifest parseRoot(const json &root) {
   if (!root.is_object())
     throw Wrong{"is not an object"};
@@ -259,7 +270,7 @@ Manifest parseRoot(const json &root) {
   result.globalBatch = getPositive(root, "global_batch", int64_t(1) << 40);
   result.sequence = getOptional<int64_t>(root, "sequence");
   result.vocabulary = getOptional<int64_t>(root, "vocabulary");
-  result.loss = getOr<std::string>(root, "loss", "none");
+  result.loss = parseLoss(getOr<std::string>(root, "loss", "none"));
   result.ignoreIndex = getOr<int64_t>(root, "ignore_index", -100);
   parseTensors(root, result);
   parseWeights(at(root, "weights"), result);

@@ -128,6 +128,7 @@ TEST(Manifest, RefusesImpossibleValues) {
   expectRefused(with("/threads_per_rank", 0), "threads_per_rank");
   expectRefused(with("/global_batch", -1), "global_batch");
   expectRefused(with("/learning_rate/schedule", "steps"), "steps");
+  expectRefused(with("/loss", "hinge"), "unknown loss: hinge");
   expectRefused(with("/parameters", 3), "parameters");
   Json input = {{"name", "x"}, {"dtype", "F32"}, {"shape", {2, 3}}, {"limit", nullptr}};
   auto withInput = [&](const char *key, Json value) {
