@@ -3,7 +3,6 @@
 #include "dtc/Plan/Plan/AttentionParts.h"
 
 #include <algorithm>
-#include <set>
 
 namespace dtc::plan {
 namespace {
@@ -28,7 +27,8 @@ class KernelFinder {
 public:
   KernelFinder(const Problem &problem, const ProblemFacts &facts)
       : problem(problem), facts(facts), kernels(problem.ops.size()), mergedInto(problem.ops.size()),
-        members(problem.ops.size()), own(problem.ops.size(), false) {}
+        members(problem.ops.size()), own(problem.ops.size(), false), whole(problem.values.size()),
+        read(problem.values.size()) {}
 
   std::vector<KernelPart> run() {
     for (auto id = static_cast<OpId>(problem.ops.size()); id-- > 0;)
@@ -79,11 +79,20 @@ private:
   const ProblemFacts &facts;
   std::vector<Kernel> kernels; ///< by the op that is alone in it at first
   std::vector<KernelId> mergedInto;
-  std::vector<std::vector<KernelId>> members;   ///< by op: the kernels that compute it
-  std::vector<bool> own;                        ///< by op: whether it had a kernel of its own
-  std::set<std::pair<KernelId, ValueId>> whole; ///< what a kernel reads all of
-  std::set<std::pair<KernelId, ValueId>> read;  ///< what was counted
+  std::vector<std::vector<KernelId>> members; ///< by op: the kernels that compute it
+  std::vector<bool> own;                      ///< by op: whether it had a kernel of its own
+  std::vector<std::vector<KernelId>> whole;   ///< by value: the kernels that read all of it
+  std::vector<std::vector<KernelId>> read;    ///< by value: those of which that was counted
 };
+
+/// Adds to an ascending list of few. False: it is there already.
+bool insert(std::vector<KernelId> &list, KernelId kernel) {
+  auto at = std::lower_bound(list.begin(), list.end(), kernel);
+  if (at != list.end() && *at == kernel)
+    return false;
+  list.insert(at, kernel);
+  return true;
+}
 
 } // namespace
 
@@ -150,12 +159,12 @@ void KernelFinder::addOp(OpId id) {
     kernels[id] = kernelOf(id);
     return;
   }
-  std::set<KernelId> all;
+  std::vector<KernelId> &all = members[id];
   for (ValueId value : op.results)
     for (OpId reader : facts.consumers[value])
       if (all.size() <= kMostKernels)
-        all.insert(members[reader].begin(), members[reader].end());
-  members[id].assign(all.begin(), all.end());
+        for (KernelId kernel : members[reader])
+          insert(all, kernel);
 }
 
 std::vector<KernelId> KernelFinder::currentOf(OpId id) const {
@@ -168,12 +177,12 @@ std::vector<KernelId> KernelFinder::currentOf(OpId id) const {
 }
 
 std::vector<KernelId> KernelFinder::readersOf(ValueId value) const {
-  std::set<KernelId> result;
+  std::vector<KernelId> result;
   for (OpId reader : facts.consumers[value])
     for (KernelId kernel : members[reader])
       if (result.size() <= kMostKernels)
-        result.insert(current(kernel));
-  return {result.begin(), result.end()};
+        insert(result, current(kernel));
+  return result;
 }
 
 bool KernelFinder::isComputedIn(OpId id, KernelId kernel) const {
@@ -319,7 +328,7 @@ void KernelFinder::findWholeReads() {
     for (ValueId value : problem.ops[id].operands)
       for (KernelId kernel : currentOf(id))
         if (!isSlice(problem.ops[id]) && isReadFrom(value, kernel))
-          whole.emplace(kernel, value);
+          insert(whole[value], kernel);
 }
 
 /// What several ops of a kernel read comes from memory once.
@@ -335,8 +344,8 @@ void KernelFinder::countReads(OpId id, KernelPart &part) {
     }
     for (KernelId kernel : in)
       if (isReadFrom(value, kernel))
-        part.reads[i] +=
-            isSlice(op) ? !whole.contains({kernel, value}) : read.emplace(kernel, value).second;
+        part.reads[i] += isSlice(op) ? !std::ranges::binary_search(whole[value], kernel)
+                                     : insert(read[value], kernel);
     if (readsTwice(op, i))
       ++part.reads[i];
   }
