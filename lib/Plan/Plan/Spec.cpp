@@ -100,17 +100,19 @@ Result<Spec> fill(Spec spec, int64_t devices) {
   if (!spec.groups.empty())
     return fillGroups(std::move(spec), devices);
   std::optional<int64_t> *degrees[] = {&spec.dp, &spec.tp, &spec.pp, &spec.cp, &spec.ep};
+  constexpr const char *names[] = {"dp", "tp", "pp", "cp", "ep"};
   int64_t product = 1;
-  bool any = false;
-  for (std::optional<int64_t> *degree : degrees) {
-    if (!*degree)
+  std::string pinned; // of which the product is
+  for (size_t i = 0; i < std::size(degrees); ++i) {
+    const std::optional<int64_t> &degree = *degrees[i];
+    if (!degree)
       continue;
-    any = true;
-    if (**degree > devices || devices % (product * **degree) != 0)
-      return Error{"plan: dp*tp*pp*cp*ep = " + std::to_string(product * **degree) +
+    pinned += (pinned.empty() ? "" : "*") + std::string(names[i]);
+    if (*degree > devices || devices % (product * *degree) != 0)
+      return Error{"plan: " + pinned + " = " + std::to_string(product * *degree) +
                        " doesn't divide the number of devices: " + std::to_string(devices),
                    ErrorCategory::Usage};
-    product *= **degree;
+    product *= *degree;
   }
   size_t open = 0;
   for (std::optional<int64_t> *degree : degrees)
@@ -119,7 +121,7 @@ Result<Spec> fill(Spec spec, int64_t devices) {
     return Error{"plan: dp*tp*pp*cp*ep is " + std::to_string(product) +
                      ", but the number of devices is " + std::to_string(devices),
                  ErrorCategory::Usage};
-  if (product == devices && (any || devices == 1))
+  if (product == devices && (!pinned.empty() || devices == 1))
     for (std::optional<int64_t> *degree : degrees)
       *degree = degree->value_or(1);
   return spec;

@@ -72,6 +72,10 @@ TEST(Spec, RefusesDegreesThatDoNotFit) {
   EXPECT_EQ(fill(*parseSpec("dp=4,tp=2"), 4).error().category, ErrorCategory::Usage);
   EXPECT_EQ(fill(*parseSpec("dp=2,tp=1,pp=1,cp=1,ep=1"), 4).error().message,
             "plan: dp*tp*pp*cp*ep is 2, but the number of devices is 4");
+  EXPECT_EQ(fill(*parseSpec("dp=2,cp=2,pp=1"), 6).error().message,
+            "plan: dp*pp*cp = 4 doesn't divide the number of devices: 6");
+  EXPECT_EQ(fill(*parseSpec("dp=4,tp=2"), 6).error().message,
+            "plan: dp = 4 doesn't divide the number of devices: 6");
   // Huge degrees must not overflow.
   EXPECT_EQ(fill(*parseSpec("dp=16777216,tp=16777216"), 16777216).error().category,
             ErrorCategory::Usage);
