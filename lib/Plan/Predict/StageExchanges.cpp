@@ -88,6 +88,8 @@ double StageCosts::scattersOf(const StageRun &run) const {
 
 StageCosts::Exchange StageCosts::gather(const WeightClass &weights, const StageRun &run,
                                         bool backward) const {
+  if (weights.ranks.storage <= 1)
+    return {};
   if (hasPlaces(model.getCluster().software))
     return byBlock(StepKind::AllGather, weights, run, backward);
   return exchange(StepKind::AllGather, weights.storage, double(weights.parameters(run)),
@@ -95,6 +97,8 @@ StageCosts::Exchange StageCosts::gather(const WeightClass &weights, const StageR
 }
 
 StageCosts::Exchange StageCosts::scatter(const WeightClass &weights, const StageRun &run) const {
+  if (weights.ranks.gradient <= 1)
+    return {};
   if (hasPlaces(model.getCluster().software))
     return byBlock(StepKind::ReduceScatter, weights, run, /*backward=*/true);
   return exchange(StepKind::ReduceScatter, weights.gradient, double(weights.gradients(run)),

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 
 namespace dtc::plan {
@@ -152,17 +151,26 @@ BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun
 int64_t StageCosts::passingStates(std::span<const StageRun> runs) const {
   if (degrees.offload == Offload::None || model.getCluster().software.updatesOnHost)
     return 0;
-  std::map<std::pair<int, ValueId>, int64_t> states; // by where a parameter is read first
+  struct States {
+    std::pair<int, ValueId> of; ///< where a parameter is read first, and which it is
+    int64_t bytes;
+  };
+  std::vector<States> states;
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
       if (int64_t all = weights.parameters(run); all > 0)
         for (const WeightClass::Tables::Part &part : weights.tables->parts)
           if (anyWithin(part.units, run.begin, run.end))
-            states[{part.units.front(), part.parameter}] =
-                std::llround(double(part.bytes) / double(all) * double(weights.states(run))) /
-                weights.ranks.state;
+            states.push_back(
+                {{part.units.front(), part.parameter},
+                 std::llround(double(part.bytes) / double(all) * double(weights.states(run))) /
+                     weights.ranks.state});
+  std::ranges::stable_sort(states, {}, &States::of);
   int64_t before = 0, last = 0, most = 0;
-  for (const auto &[parameter, bytes] : states) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (i + 1 < states.size() && states[i].of == states[i + 1].of)
+      continue; // of chunks that share it
+    const int64_t bytes = states[i].bytes;
     most = std::max(most, before + last + bytes);
     before = last;
     last = bytes;
