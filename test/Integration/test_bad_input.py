@@ -251,6 +251,9 @@ def test_missing_weights_are_found_before_planning(tmp_path):
 
 def test_senseless_numbers_of_devices(tmp_path):
     refused(call("dtc", "plan", MODELS / "mlp.onnx", "--devices", "9" * 18), 2, "devices", "9" * 18)
+    # The most that are allowed. No candidate may list them, of which there are many.
+    refused(call("dtc", "plan", MODELS / "mlp.onnx", "--devices", 1 << 24, "--loss", "cross_entropy", "--global-batch", 8, "--plan", "dp=2"), 4,
+            "no plan fits", "short")
 
 
 @pytest.fixture

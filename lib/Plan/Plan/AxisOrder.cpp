@@ -104,14 +104,14 @@ std::vector<int64_t> devicesOf(const Degrees &degrees, const sharding::Mesh &mes
   sharding::Mesh placed = mesh;
   Strides strides = stridesOf(degrees);
   setStrides(placed, strides);
-  int64_t first = pipelineRank * strides[static_cast<size_t>(Axis::PP)];
-  std::vector<int64_t> result;
-  for (int64_t rank = 0; rank < mesh.devices(); ++rank) {
-    std::vector<int64_t> coordinates = mesh.coordinates(rank);
-    int64_t device = first;
-    for (size_t axis = 0; axis < coordinates.size(); ++axis)
-      device += coordinates[axis] * placed.axes[axis].stride;
-    result.push_back(device);
+  std::vector<int64_t> result = {pipelineRank * strides[static_cast<size_t>(Axis::PP)]};
+  for (const auto &axis : placed.axes) { // the last one's neighbours come first
+    std::vector<int64_t> outer = std::move(result);
+    result.clear();
+    result.reserve(outer.size() * static_cast<size_t>(axis.size));
+    for (int64_t device : outer)
+      for (int64_t coordinate = 0; coordinate < axis.size; ++coordinate)
+        result.push_back(device + coordinate * axis.stride);
   }
   return result;
 }

@@ -31,10 +31,16 @@ private:
   }
   static std::vector<int64_t> divisors(int64_t number, std::optional<int64_t> pinned,
                                        int64_t most) {
-    std::vector<int64_t> list;
-    for (int64_t divisor = 1; divisor <= number; ++divisor)
-      if (number % divisor == 0 && (pinned ? divisor == *pinned : divisor <= most))
+    std::vector<int64_t> list, large; // those up to the root, and those above it
+    for (int64_t divisor = 1; divisor * divisor <= number; ++divisor)
+      if (number % divisor == 0) {
         list.push_back(divisor);
+        if (divisor * divisor != number)
+          large.push_back(number / divisor);
+      }
+    list.insert(list.end(), large.rbegin(), large.rend());
+    std::erase_if(list,
+                  [&](int64_t divisor) { return pinned ? divisor != *pinned : divisor > most; });
     return list;
   }
   int64_t mostContext() const;

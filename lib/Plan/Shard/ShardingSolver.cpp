@@ -367,7 +367,12 @@ std::optional<Result<Solution>> ShardingSolver::solveFolded(const Folding &given
 Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options) {
-  return ShardingSolver(problem, facts, cluster, degrees, options).solve();
+  Result<Solution> solution = ShardingSolver(problem, facts, cluster, degrees, options).solve();
+  if (solution) {
+    Plan &plan = solution->plan;
+    plan.stages[0].devices = devicesOf(plan.degrees, plan.mesh, 0);
+  }
+  return solution;
 }
 
 } // namespace dtc::plan

@@ -148,7 +148,7 @@ TEST(Fold, ShardsAsWithoutIt) {
         SolverOptions options;
         options.secondsPerByte = secondsPerByte;
         options.sequenceParallel = sp;
-        auto expected = solveSharding(whole, facts, on, degrees, options);
+        auto expected = ShardingSolver(whole, facts, on, degrees, options).solve();
         auto found = ShardingSolver(folding->problem, foldedFacts, on, degrees, options)
                          .solveFolded(*folding);
         ASSERT_TRUE(expected && found && *found) << summary(degrees);
