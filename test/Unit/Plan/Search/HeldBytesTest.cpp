@@ -51,4 +51,16 @@ TEST(HeldBytes, OtherProgramsHoldWhatGradientsOfWeightsReadBetweenTheirCalls) {
   EXPECT_GT(grown[true], grown[false]);
 }
 
+/// Chunks of a rank that read one parameter have its states once.
+TEST(HeldBytes, OffloadedStatesPassThroughOnceForAllStagesOfARank) {
+  Cluster on = cluster("dgx-h100");
+  FoundStages of(best(load("gpt"), 2, "dp=1,tp=1,pp=2,offload=optimizer", on), on);
+  const StageCosts &costs = of.stages.costs();
+  for (const StageRun &run : of.stages.getStages()) {
+    const StageCosts::Runs alone = {run}, twice = {run, run};
+    EXPECT_GT(costs.betweenCalls(alone).update, 0);
+    EXPECT_EQ(costs.betweenCalls(twice).update, costs.betweenCalls(alone).update);
+  }
+}
+
 } // namespace
