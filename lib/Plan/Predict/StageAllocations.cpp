@@ -50,9 +50,9 @@ void AllocationSequence::findWriters() {
         turn[buffer] = static_cast<int>(made[unit].size());
         made[unit].push_back(buffer);
       }
+    if (sums[step])
+      continue;
     for (int buffer : execution.steps[step].reads) {
-      if (sums[step])
-        break;
       bool isFirst = firstReader[buffer] < 0;
       firstReader[buffer] = isFirst ? unit : std::min(firstReader[buffer], unit);
       lastReader[buffer] = std::max(lastReader[buffer], unit);
