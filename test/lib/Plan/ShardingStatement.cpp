@@ -58,8 +58,10 @@ static Result<Solution> solveFolded(const StatementCase &given, const ProblemFac
                               given.options).solveFolded(*folding);
   if (!found)
     return Error{"not folded"};
-  if (*found)
-    (*found)->plan = unfold(*folding, given.problem, std::move((*found)->plan));
+  if (*found) {
+    Plan &plan = (*found)->plan = unfold(*folding, given.problem, std::move((*found)->plan));
+    plan.stages[0].devices = devicesOf(plan.degrees, plan.mesh, 0);
+  }
   return std::move(*found);
 }
 

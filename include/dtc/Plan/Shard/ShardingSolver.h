@@ -29,7 +29,8 @@
 
 namespace dtc::plan {
 
-/// Solves one problem under fixed degrees. SolveSharding.h has it as a function.
+/// Solves one problem under fixed degrees. SolveSharding.h has it as a function, which names the
+/// stage's devices, too. These are many, and most solutions are thrown away.
 class ShardingSolver {
 public:
   /// `bundles`: those of the problem, where they are known from another solver.
