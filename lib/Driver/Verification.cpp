@@ -58,7 +58,14 @@ Outcome<Verification> Verification::prepare(const Options &options, Planned &pla
       return result;
     }
   }
-  twin::Twin twin = twin::makeTwin(planned.module(), planned.batch.numMicrobatches);
+  int64_t headMultiple = 1;
+  if (isAsked) { // kernels and calls are compared, too
+    auto target = target::targetOf(planned.module());
+    if (failed(target))
+      return ErrorCategory::Failed;
+    headMultiple = std::max<int64_t>(headMultiple, (*target)->attentionAlignment());
+  }
+  twin::Twin twin = twin::makeTwin(planned.module(), planned.batch.numMicrobatches, headMultiple);
   result.reason = twin.reason;
   if (twin.module) {
     result.step.microbatches = twin.microbatches;

@@ -1,6 +1,7 @@
 #include "Dimensions.h"
 
 #include "dtc/Dialect/Dist/Zigzag.h"
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
 
 #include <set>
@@ -66,7 +67,10 @@ LogicalResult Dimensions::find() {
         return failure();
   for (ModuleOp module : modules)
     for (func::FuncOp function : functionsOf(module))
-      function.walk([&](Operation *op) { tieParts(op); });
+      function.walk([&](Operation *op) {
+        tieParts(op);
+        keepHeads(op);
+      });
   for (ModuleOp module : modules)
     for (func::FuncOp function : functionsOf(module))
       findLimits(function);
@@ -285,6 +289,13 @@ void Dimensions::tieParts(Operation *op) {
         for (Value input : concat.getInputs())
           tieTo(input, concat.getResult(), offsets);
       });
+}
+
+void Dimensions::keepHeads(Operation *op) {
+  if (!isa<AttentionOp, AttentionGradOp, AttentionPartGradOp>(op))
+    return;
+  for (Value value : op->getOperands().take_front(3)) // query, key and value
+    classes.keepMultiple(dimsOf(value).back(), headMultiple);
 }
 
 int64_t Dimensions::offsetInTwin(Value value, size_t dim, int64_t offset) {

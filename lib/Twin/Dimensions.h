@@ -19,7 +19,9 @@ enum class Axes { Small, Same };
 class Dimensions {
 public:
   /// `meshes`: the module, and those inside that have the step on further meshes.
-  Dimensions(llvm::ArrayRef<mlir::ModuleOp> meshes, Axes kept) : modules(meshes), kept(kept) {}
+  /// `headMultiple`: of what heads of attention stay a multiple where they are one.
+  Dimensions(llvm::ArrayRef<mlir::ModuleOp> meshes, Axes kept, int64_t headMultiple)
+      : modules(meshes), kept(kept), headMultiple(headMultiple) {}
 
   /// Fails with a diagnostic at an op that says nothing of its dimensions.
   mlir::LogicalResult find();
@@ -43,6 +45,7 @@ private:
                   llvm::ArrayRef<Atoms> factors);
   void visitRole(graph::RoleAttr role, mlir::Value value);
   void tieParts(mlir::Operation *op);
+  void keepHeads(mlir::Operation *op);
   void tieTo(mlir::Value from, mlir::Value to, llvm::ArrayRef<int64_t> offsets);
   void findLimits(mlir::func::FuncOp function);
   Atoms atomsOf(const graph::Counted &counted);
@@ -54,6 +57,7 @@ private:
 
   llvm::SmallVector<mlir::ModuleOp> modules;
   Axes kept;
+  int64_t headMultiple;
   sharding::Mesh mesh;                                     ///< whose shards are looked at
   sharding::AxisId zigzag = -1;                            ///< of that mesh
   std::map<std::pair<std::string, int64_t>, int64_t> axes; ///< by name and size

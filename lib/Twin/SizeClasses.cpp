@@ -153,8 +153,18 @@ void SizeClasses::split(llvm::ArrayRef<Atom> atoms, llvm::ArrayRef<Split> axes) 
     note();
 }
 
+void SizeClasses::keepMultiple(llvm::ArrayRef<Atom> atoms, int64_t number) {
+  Atoms resolved = resolve(atoms);
+  if (resolved.empty() || sizeOf(resolved) % number != 0)
+    return;
+  State &minor = states[resolved.back()];
+  if (minor.size % number != 0)
+    return pin(resolved);
+  minor.multiple = std::lcm(minor.multiple, number);
+}
+
 bool SizeClasses::fits(const State &state, int64_t size) const {
-  if (size < std::min(state.size, kLeastOnRank))
+  if (size < std::min(state.size, kLeastOnRank) || size % state.multiple != 0)
     return false;
   return std::all_of(state.splits.begin(), state.splits.end(), [&](const Split &split) {
     int64_t onRank = std::min(state.size / split.ranks, kLeastOnRank);

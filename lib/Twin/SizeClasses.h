@@ -41,6 +41,8 @@ public:
   struct Split {
     int64_t ranks, ranksInTwin;
   };
+  /// A size that is a multiple of `number` stays one.
+  void keepMultiple(llvm::ArrayRef<Atom> atoms, int64_t number);
   void split(llvm::ArrayRef<Atom> atoms, llvm::ArrayRef<Split> axes);
   /// A number of 2 at least that counts of some elements are compared with stays so large.
   void limit(llvm::ArrayRef<Atom> counted, int64_t number);
@@ -60,6 +62,7 @@ private:
     Atom parent = -1;
     Atoms parts; ///< of an atom that was split
     bool isPinned = false;
+    int64_t multiple = 1;      ///< of what its size must be one
     std::vector<Split> splits; ///< products of axes
     // Of groups.
     Atom group = -1; ///< -1: its own

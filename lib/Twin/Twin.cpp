@@ -16,8 +16,8 @@ namespace {
 /// Gives a copy of a planned module its small shapes.
 class Shrinker {
 public:
-  Shrinker(ModuleOp module, Axes axes)
-      : module(module), modules(onMeshes(module)), dimensions(modules, axes) {}
+  Shrinker(ModuleOp module, Axes axes, int64_t headMultiple)
+      : module(module), modules(onMeshes(module)), dimensions(modules, axes, headMultiple) {}
 
   LogicalResult run() {
     if (failed(dimensions.find()))
@@ -233,7 +233,7 @@ static double argumentBytes(ModuleOp module) {
   return bytes;
 }
 
-static Twin makeTwin(ModuleOp planned, int64_t microbatches, Axes axes) {
+static Twin makeTwin(ModuleOp planned, int64_t microbatches, int64_t headMultiple, Axes axes) {
   Twin twin;
   ScopedDiagnosticHandler handler(planned.getContext(), [&](Diagnostic &diagnostic) {
     if (twin.reason.empty())
@@ -241,7 +241,7 @@ static Twin makeTwin(ModuleOp planned, int64_t microbatches, Axes axes) {
     return success();
   });
   OwningOpRef<ModuleOp> copy = planned.clone();
-  Shrinker shrinker(*copy, axes);
+  Shrinker shrinker(*copy, axes, headMultiple);
   if (failed(shrinker.run()))
     return twin;
   twin.reason.clear();
@@ -254,9 +254,9 @@ static Twin makeTwin(ModuleOp planned, int64_t microbatches, Axes axes) {
 
 /// The axes are the plan's own where they can't be small. A dimension whose size must stay may be
 /// split completely, and another one behind it.
-Twin makeTwin(ModuleOp planned, int64_t microbatches) {
-  Twin twin = makeTwin(planned, microbatches, Axes::Small);
-  return twin.module ? std::move(twin) : makeTwin(planned, microbatches, Axes::Same);
+Twin makeTwin(ModuleOp planned, int64_t microbatches, int64_t headMultiple) {
+  Twin twin = makeTwin(planned, microbatches, headMultiple, Axes::Small);
+  return twin.module ? std::move(twin) : makeTwin(planned, microbatches, headMultiple, Axes::Same);
 }
 
 } // namespace dtc::twin

@@ -11,6 +11,7 @@
 // where something counts in it: windows of convolutions, experts, tables that are not looked up by
 // an input. Numbers that counts are compared with, as the tokens that an expert takes, are scaled
 // as what is counted (dtc/Dialect/Graph/CountLimits.h). An axis becomes its smallest prime factor.
+// Where kernels are compared, too, heads of attention stay such that libraries take them.
 // Where stages have meshes of their own, axes of one name that differ go on to differ: dp=4 and
 // dp=16 become dp=2 and dp=4. All axes keep their sizes where the small ones don't fit dimensions
 // that stay.
@@ -35,6 +36,8 @@ struct Twin {
 };
 
 /// `planned`: with a plan written into it (dtc/PlanBridge/PlanBridge.h); it isn't changed.
-Twin makeTwin(mlir::ModuleOp planned, int64_t microbatches);
+/// `headMultiple`: heads of attention whose sizes are multiples of it stay so, so that libraries
+/// which need that take attention of the twin as they take the plan's.
+Twin makeTwin(mlir::ModuleOp planned, int64_t microbatches, int64_t headMultiple = 1);
 
 } // namespace dtc::twin

@@ -6,6 +6,20 @@ using namespace dtc::twin;
 
 namespace {
 
+TEST(SizeClassesTest, KeepsMultiples) {
+  SizeClasses classes;
+  Atoms head = classes.create(128), odd = classes.create(100), few = classes.create(6);
+  Atoms halves = classes.create(192), two = classes.create(2), half = classes.create(96);
+  classes.unify(halves, Atoms{half.front(), two.front()});
+  for (const Atoms &atoms : {head, odd, few, halves})
+    classes.keepMultiple(atoms, 8);
+  classes.solve();
+  EXPECT_EQ(classes.sizeInTwin(head), 8);
+  EXPECT_EQ(classes.sizeInTwin(odd), 4); // is no multiple
+  EXPECT_EQ(classes.sizeInTwin(few), 4);
+  EXPECT_EQ(classes.sizeInTwin(halves), 192); // its minor part can't be one
+}
+
 TEST(SizeClassesTest, KeepsAFewElementsARank) {
   SizeClasses classes;
   Atoms width = classes.create(16384), other = classes.create(16384);

@@ -56,4 +56,27 @@ TEST_F(TwinTest, CapacitiesAreScaledWithTheTokens) {
   function.walk([&](graph::IotaOp op) { EXPECT_GE(graph::shapeOf(op.getResult())[3], 3); });
 }
 
+constexpr const char *kAttention = R"mlir(
+dist.mesh @mesh ["tp" = 4]
+func.func @forward(%q: tensor<8x256x32x128xbf16>, %k: tensor<8x256x8x128xbf16>, %v: tensor<8x256x8x128xbf16>)
+    -> tensor<8x256x32x128xbf16> {
+  %y, %lse = dtc.attention %q, %k, %v scale 0.125 causal : tensor<8x256x32x128xbf16>, tensor<8x256x8x128xbf16>,
+      tensor<8x256x8x128xbf16> -> tensor<8x256x32x128xbf16>, tensor<8x32x256xf32>
+  return %y : tensor<8x256x32x128xbf16>
+}
+)mlir";
+
+TEST_F(TwinTest, HeadsStayWhatLibrariesTake) {
+  OwningOpRef<ModuleOp> planned = parseSourceString<ModuleOp>(kAttention, &context);
+  ASSERT_TRUE(planned) << errors;
+  for (auto [multiple, head] : {std::pair(1, 4), std::pair(8, 8)}) {
+    twin::Twin twin = twin::makeTwin(*planned, 1, multiple);
+    ASSERT_TRUE(twin.module) << twin.reason;
+    auto function = twin.module->lookupSymbol<func::FuncOp>("forward");
+    for (BlockArgument argument : function.getArguments())
+      EXPECT_EQ(graph::shapeOf(argument).back(), head);
+    EXPECT_LT(graph::shapeOf(function.getArgument(0))[1], 256);
+  }
+}
+
 } // namespace
