@@ -46,6 +46,9 @@ CASES = [
     Case(3, "qwen2", [*ADAMW, *CLIP], "fp32", [
         (3, plan(pp=3, micro_batch=1, schedule="interleaved", chunks=2, zero=0)),
         (3, plan(pp=3, micro_batch=1, schedule="interleaved", chunks=2, zero=0))], "start", True),
+    # Frozen experts, shared out, beside adapters.
+    Case(4, "moe", [*SGD, *CLIP, "--lora", "rank=2,alpha=8,targets=router|head"], "fp32", [
+        (8, plan(dp=2, tp=2, ep=2, zero=2, recompute="selective")), (4, plan(pp=2, dp=2, schedule="gpipe"))], "wait", False),
 ]
 
 

@@ -47,7 +47,7 @@ static FactorId expertsOf(const Problem &problem, const Op &op) {
     return -1;
   auto isWeight = [&](int i) {
     const Value &value = problem.values[op.operands[i]];
-    return value.kind == ValueKind::Parameter && value.trainable;
+    return value.kind == ValueKind::Parameter;
   };
   if (isWeight(0) == isWeight(1))
     return -1;

@@ -52,6 +52,18 @@ TEST(Experts, OfRowsThatChooseThemAreInGroupedProducts) {
   }
 }
 
+/// As beside adapters, which no expert has.
+TEST(Experts, AreSharedOutWhereTheyAreFrozen) {
+  for (const char *name : {"moe", "mixtral"}) {
+    Problem problem = load(name);
+    const int64_t ranks = Experts(problem, ProblemFacts(problem)).mostRanks;
+    for (Value &value : problem.values)
+      value.trainable = false;
+    EXPECT_GT(ranks, 1) << name;
+    EXPECT_EQ(Experts(problem, ProblemFacts(problem)).mostRanks, ranks) << name;
+  }
+}
+
 /// Each rank has one of the experts of every layer. In each layer, in both passes, it is sent the
 /// rows for it and sends them back: 4,096 tokens, two choices of each, 4,096 numbers in bf16.
 TEST(Experts, AreSharedOutAndSentTheirRows) {
