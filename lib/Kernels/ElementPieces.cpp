@@ -162,10 +162,7 @@ Value ElementEvaluator::pooled(graph::MaxPoolOp op, const Index &index) {
   for (int64_t tap = 0, taps = IndexMath::numElements(kernel); tap < taps; ++tap) {
     Index source(index.begin(), index.begin() + 2);
     Value all;
-    int64_t rest = tap;
-    SmallVector<int64_t> offsets(kernel.size());
-    for (int64_t d = kernel.size() - 1; d >= 0; rest /= kernel[d], --d)
-      offsets[d] = rest % kernel[d] * op.getDilations()[d] - op.getPadLow()[d];
+    auto offsets = IndexMath::tapOffsets(tap, kernel, op.getDilations(), op.getPadLow());
     for (auto [d, offset] : llvm::enumerate(offsets)) {
       AffineExpr at = math.add(math.multiply(index[d + 2], op.getStrides()[d]), offset);
       Value condition = insideOf(at, 0, shape[d + 2]);

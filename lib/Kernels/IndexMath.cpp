@@ -231,6 +231,14 @@ std::pair<AffineExpr, AffineExpr> IndexMath::separate(AffineExpr expr, int depth
   return sides;
 }
 
+SmallVector<int64_t> IndexMath::tapOffsets(int64_t tap, ArrayRef<int64_t> kernel,
+                                           ArrayRef<int64_t> dilations, ArrayRef<int64_t> padLow) {
+  SmallVector<int64_t> offsets(kernel.size());
+  for (int64_t d = kernel.size() - 1; d >= 0; tap /= kernel[d], --d)
+    offsets[d] = tap % kernel[d] * dilations[d] - padLow[d];
+  return offsets;
+}
+
 Index IndexMath::delinearize(AffineExpr linear, ArrayRef<int64_t> shape) {
   Index index(shape.size());
   int64_t stride = 1;

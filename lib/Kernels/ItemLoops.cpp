@@ -108,10 +108,7 @@ Value ItemLoops::largestOf(graph::MaxPoolGradOp op, const Index &leading, const 
   for (int64_t tap = 0, taps = IndexMath::numElements(kernel); tap < taps; ++tap) {
     Index source = leading, inSpace;
     Value inside = evaluator.constant(builder.getBoolAttr(true));
-    int64_t rest = tap;
-    SmallVector<int64_t> offsets(kernel.size());
-    for (int64_t d = kernel.size() - 1; d >= 0; rest /= kernel[d], --d)
-      offsets[d] = rest % kernel[d] * op.getDilations()[d] - op.getPadLow()[d];
+    auto offsets = IndexMath::tapOffsets(tap, kernel, op.getDilations(), op.getPadLow());
     for (auto [d, offset] : llvm::enumerate(offsets)) {
       AffineExpr at = math.add(math.multiply(window[d], op.getStrides()[d]), offset);
       Value condition = evaluator.insideOf(at, 0, space[d]);

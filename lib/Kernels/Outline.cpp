@@ -215,18 +215,25 @@ std::string Outliner::pieceOf(func::FuncOp alone) {
   return structure(*trial, /*flat=*/true);
 }
 
+exec::KernelOp Outliner::kernelOfPieces(OpBuilder &builder, Location loc, ValueRange inputs,
+                                        size_t pieces) {
+  auto kernel =
+      exec::KernelOp::create(builder, loc, "kernel", /*extent=*/0, /*scratchBytes=*/0,
+                             /*flat=*/false, /*replaces=*/nullptr, /*geometry=*/nullptr, pieces);
+  Block &body = kernel.getBodyRegion().emplaceBlock();
+  for (Value input : inputs)
+    body.addArgument(input.getType(), loc);
+  builder.setInsertionPointToEnd(&body);
+  return kernel;
+}
+
 /// The pieces' ops one after another, and what all of them read behind their operands.
 LogicalResult Outliner::launchTogether(ArrayRef<UpdatePiece> pieces) {
   OpBuilder builder(module.getContext());
   Location loc = pieces.front().update->outputs.back().getLoc();
-  auto kernel = exec::KernelOp::create(builder, loc, "kernel", /*extent=*/0, /*scratchBytes=*/0,
-                                       /*flat=*/false, /*replaces=*/nullptr, /*geometry=*/nullptr,
-                                       /*pieces=*/pieces.size());
-  Block &body = kernel.getBodyRegion().emplaceBlock();
-  builder.setInsertionPointToEnd(&body);
   BatchOperands operands(pieces);
-  for (Value operand : operands.values)
-    body.addArgument(operand.getType(), loc);
+  exec::KernelOp kernel = kernelOfPieces(builder, loc, operands.values, pieces.size());
+  Block &body = kernel.getBodyRegion().front();
   SmallVector<Value> yielded;
   for (auto [number, piece] : llvm::enumerate(pieces)) {
     func::FuncOp alone = piece.alone;

@@ -45,6 +45,9 @@ private:
   /// What one kernel that does several pieces would do of an update alone; empty: it has its own.
   std::string pieceOf(mlir::func::FuncOp alone);
   mlir::LogicalResult launchTogether(llvm::ArrayRef<UpdatePiece> pieces);
+  /// One that does several pieces and has no ops yet. The builder is put into it.
+  static exec::KernelOp kernelOfPieces(mlir::OpBuilder &builder, mlir::Location loc,
+                                       mlir::ValueRange inputs, size_t pieces);
   /// Totals of a tensor, and what a kernel for it alone would compute before it adds up.
   struct TotalsPiece {
     const Totals *totals;

@@ -56,17 +56,12 @@ FailureOr<Outliner::Launch> Outliner::joinTotals(ArrayRef<const TotalsPiece *> p
                                                  ArrayRef<Value> inputs) {
   OpBuilder builder(module.getContext());
   Location loc = pieces.front()->totals->values.back().getLoc();
-  auto kernel = exec::KernelOp::create(builder, loc, "kernel", /*extent=*/0, /*scratchBytes=*/0,
-                                       /*flat=*/false, /*replaces=*/nullptr, /*geometry=*/nullptr,
-                                       /*pieces=*/pieces.size());
-  Block &body = kernel.getBodyRegion().emplaceBlock();
-  builder.setInsertionPointToEnd(&body);
+  exec::KernelOp kernel = kernelOfPieces(builder, loc, inputs, pieces.size());
+  Block &body = kernel.getBodyRegion().front();
   graph::TensorBuilder b(builder, loc);
   const size_t tensors = pieces.front()->totals->tensors.size();
   int64_t part = partFor(
       llvm::map_to_vector(pieces, [](const TotalsPiece *piece) { return piece->elements; }));
-  for (Value input : inputs)
-    body.addArgument(input.getType(), loc);
   SmallVector<SmallVector<Value>> sums(pieces.front()->totals->terms.size());
   for (auto [number, piece] : llvm::enumerate(pieces)) {
     exec::KernelOp alone = *piece->alone;

@@ -209,21 +209,6 @@ static std::optional<int64_t> windowByConstant(Value term, int64_t queryDim, int
   return fits ? distances.window() : std::nullopt;
 }
 
-/// Follows a dimension larger than 1 through a reshape that only adds and removes
-/// dimensions of size 1; false where that is not the case.
-static bool movesLargeDim(graph::ReshapeOp reshape, int64_t &dim) {
-  auto from = graph::shapeOf(reshape.getInput()), to = graph::shapeOf(reshape.getResult());
-  if (!differsInUnits(from, to) || to[dim] == 1)
-    return false;
-  int64_t wanted = llvm::count_if(to.take_front(dim), [](int64_t size) { return size != 1; });
-  for (size_t i = 0; i < from.size(); ++i)
-    if (from[i] != 1 && wanted-- == 0) {
-      dim = i;
-      return true;
-    }
-  return false;
-}
-
 std::optional<int64_t> causalWindow(Value term, int64_t queryDim, int64_t keyDim, bool isCausal) {
   if (graph::shapeOf(term)[keyDim] < graph::shapeOf(term)[queryDim])
     return std::nullopt;
@@ -242,8 +227,14 @@ std::optional<int64_t> causalWindow(Value term, int64_t queryDim, int64_t keyDim
       continue;
     }
     auto reshape = term.getDefiningOp<graph::ReshapeOp>();
-    if (!reshape || !movesLargeDim(reshape, queryDim) || !movesLargeDim(reshape, keyDim))
+    if (!reshape)
       break;
+    auto from = graph::shapeOf(reshape.getInput()), to = graph::shapeOf(term);
+    const auto query = dimThroughUnits(from, to, queryDim), key = dimThroughUnits(from, to, keyDim);
+    if (!query || !key)
+      break;
+    queryDim = *query;
+    keyDim = *key;
     term = reshape.getInput();
   }
   if (auto window = windowByConstant(term, queryDim, keyDim, isCausal))

@@ -95,6 +95,16 @@ bool differsInUnits(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   return large(a) == large(b);
 }
 
+std::optional<int64_t> dimThroughUnits(ArrayRef<int64_t> from, ArrayRef<int64_t> to, int64_t dim) {
+  if (!differsInUnits(from, to) || to[dim] == 1)
+    return std::nullopt;
+  int64_t before = llvm::count_if(to.take_front(dim), [](int64_t size) { return size != 1; });
+  for (auto [i, size] : llvm::enumerate(from))
+    if (size != 1 && before-- == 0)
+      return i;
+  return std::nullopt;
+}
+
 Shape runSizes(ArrayRef<int64_t> wide, ArrayRef<int64_t> run) {
   return llvm::map_to_vector(run, [&](int64_t dim) { return wide[dim]; });
 }

@@ -20,6 +20,11 @@ std::optional<Runs> collapseRuns(llvm::ArrayRef<int64_t> wide, llvm::ArrayRef<in
 /// True when the shapes differ in dimensions of size 1 only.
 bool differsInUnits(llvm::ArrayRef<int64_t> a, llvm::ArrayRef<int64_t> b);
 
+/// The dimension of a reshape's input that becomes its dimension `dim`, larger than 1, where it
+/// only adds and removes dimensions of size 1.
+std::optional<int64_t> dimThroughUnits(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to,
+                                       int64_t dim);
+
 /// How a reshape splits dimensions: each source dimension into sizes[i].
 /// Beside that it may add and remove dimensions of size 1: [8,1,64] ->
 /// [8,4,16] has the sizes [8] [1] [4,16].

@@ -229,13 +229,7 @@ struct SinkThroughSoftmax : OpRewritePattern<graph::SoftmaxOp> {
     auto from = graph::shapeOf(reshape.getInput()), to = graph::shapeOf(reshape.getResult());
     if (const auto runs = collapseRuns(from, to))
       return (*runs)[dim].size() == 1 ? std::optional((*runs)[dim][0]) : std::nullopt;
-    if (!differsInUnits(from, to) || to[dim] == 1)
-      return std::nullopt;
-    int64_t wanted = llvm::count_if(to.take_front(dim), [](int64_t size) { return size != 1; });
-    for (size_t i = 0; i < from.size(); ++i)
-      if (from[i] != 1 && wanted-- == 0)
-        return i;
-    return std::nullopt;
+    return dimThroughUnits(from, to, dim);
   }
 };
 

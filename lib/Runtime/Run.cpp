@@ -1,4 +1,5 @@
 #include "dtc-rt/Run.h"
+#include "Processes/EndSignals.h"
 #include "Session.h"
 
 #include "dtc-io/ExitCodes.h"
@@ -25,28 +26,6 @@ namespace {
 
 /// How long ranks may take to notice that the run has been aborted.
 constexpr auto kGrace = std::chrono::seconds(5);
-
-/// While it lives, SIGINT, SIGTERM and SIGUSR1 ask for an end after the current
-/// step; a second one ends the process at once.
-class StopOnSignal {
-public:
-  StopOnSignal() {
-    stopSignal.store(0);
-    struct sigaction action {};
-    action.sa_handler = [](int number) { stopSignal.store(number); };
-    action.sa_flags = SA_RESETHAND | SA_RESTART;
-    for (size_t i = 0; i < std::size(kSignals); ++i)
-      ::sigaction(kSignals[i], &action, &old[i]);
-  }
-  ~StopOnSignal() {
-    for (size_t i = 0; i < std::size(kSignals); ++i)
-      ::sigaction(kSignals[i], &old[i], nullptr);
-  }
-
-private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
-  struct sigaction old[std::size(kSignals)];
-};
 
 /// The rest of a run would be made with the last learning rate.
 void sayRateEnds(const LearningRateInfo &rate, int64_t steps) {
@@ -306,7 +285,9 @@ Status runAsProcess(const RunOptions &options, std::chrono::milliseconds limit) 
 
 Status run(const RunOptions &options) {
   auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.timeoutSeconds * 1000));
-  StopOnSignal stopping;
+  stopSignal.store(0);
+  // A second signal ends the process at once.
+  EndSignals stopping([](int number) { stopSignal.store(number); }, SA_RESETHAND | SA_RESTART);
   if (options.launch)
     return runAsProcess(options, limit);
   Result<std::unique_ptr<Session>> session = openSession(options);

@@ -51,6 +51,10 @@ public:
 
   /// The product of a shape.
   static int64_t numElements(llvm::ArrayRef<int64_t> shape);
+  /// How far a tap of a pooling's window is from where the window begins, padding included.
+  static llvm::SmallVector<int64_t> tapOffsets(int64_t tap, llvm::ArrayRef<int64_t> kernel,
+                                               llvm::ArrayRef<int64_t> dilations,
+                                               llvm::ArrayRef<int64_t> padLow);
 
   static bool hasDivision(mlir::AffineExpr expr);
   /// A place where `offset` would be affine if variable `variable` were split into (variable

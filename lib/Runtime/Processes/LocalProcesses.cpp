@@ -2,6 +2,7 @@
 #include "dtc-io/ExitCodes.h"
 
 #include "Asio.h"
+#include "EndSignals.h"
 
 #include "dtc-rt/Processes/Launch.h"
 #include "dtc-rt/Program/Package.h"
@@ -33,25 +34,6 @@ constexpr auto kGrace = std::chrono::seconds(10);
 constexpr int64_t kMostProcesses = 512;
 
 std::atomic<int> lastSignal{0};
-
-/// While it lives, signals that end a run are kept for the ranks.
-class SignalKeeper {
-public:
-  SignalKeeper() {
-    struct sigaction action{};
-    action.sa_handler = [](int number) { lastSignal.store(number); };
-    for (size_t i = 0; i < std::size(kSignals); ++i)
-      ::sigaction(kSignals[i], &action, &old[i]);
-  }
-  ~SignalKeeper() {
-    for (size_t i = 0; i < std::size(kSignals); ++i)
-      ::sigaction(kSignals[i], &old[i], nullptr);
-  }
-
-private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
-  struct sigaction old[std::size(kSignals)];
-};
 
 Result<std::string> drawToken() {
   unsigned char bytes[32];
@@ -103,7 +85,7 @@ public:
 
   /// Returns when all have ended.
   Status wait() {
-    SignalKeeper signals;
+    EndSignals signals([](int number) { lastSignal.store(number); }, /*flags=*/0);
     std::optional<std::chrono::steady_clock::time_point> killTime;
     while (std::ranges::any_of(ranks, [](const Rank &rank) { return rank.process > 0; })) {
       waitForSome();

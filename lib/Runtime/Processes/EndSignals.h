@@ -1,0 +1,32 @@
+// Takes the signals that ask a run for its end: SIGINT, SIGTERM and SIGUSR1.
+#pragma once
+
+#include <csignal>
+#include <iterator>
+
+namespace dtc::rt {
+
+/// While it lives, these signals call a handler.
+class EndSignals {
+public:
+  /// `flags` are those of sigaction.
+  EndSignals(void (*handler)(int), int flags) {
+    struct sigaction action{};
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    for (size_t i = 0; i < std::size(kSignals); ++i)
+      ::sigaction(kSignals[i], &action, &old[i]);
+  }
+  ~EndSignals() {
+    for (size_t i = 0; i < std::size(kSignals); ++i)
+      ::sigaction(kSignals[i], &old[i], nullptr);
+  }
+  EndSignals(const EndSignals &) = delete;
+  EndSignals &operator=(const EndSignals &) = delete;
+
+private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
+  struct sigaction old[std::size(kSignals)];
+};
+
+} // namespace dtc::rt
