@@ -1,6 +1,6 @@
 // dtc inspect: what is in an artifact.
 #include "Commands.h"
-#include "InFlight.h"
+#include "Exchanges.h"
 #include "RunProfile.h"
 #include "dtc/Driver/Diagnostics.h"
 
@@ -119,7 +119,9 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   facts["host_bytes"] = ordered_json::array();
   for (const rt::ProgramView &program : *programs)
     facts["host_bytes"].push_back(program->host_arena_bytes());
-  facts["in_flight"] = inFlight(*programs);
+  Exchanges exchanges = exchangesOf(*programs, package.manifest());
+  facts["exchanges"] = std::move(exchanges.all);
+  facts["in_flight"] = std::move(exchanges.besideComputation);
   return facts;
 }
 

@@ -3,6 +3,7 @@
 #include "dtc/Report/Words.h"
 
 #include <algorithm>
+#include <map>
 #include <sstream>
 
 namespace dtc::report {
@@ -62,6 +63,34 @@ static void writeTraining(std::ostringstream &text, const Json &facts) {
          << " " << input["shape"].dump() << "\n";
 }
 
+/// As `dtc plan` lists collectives, of the role that exchanges the most bytes.
+static void writeExchanges(std::ostringstream &text, const Json &exchanges) {
+  std::map<int64_t, double> bytes; // by role
+  for (const Json &row : exchanges)
+    bytes[row["role"].get<int64_t>()] += row["calls"].get<double>() * row["bytes"].get<double>();
+  if (bytes.empty())
+    return;
+  const int64_t busiest =
+      std::max_element(bytes.begin(), bytes.end(), [](const auto &a, const auto &b) {
+        return a.second < b.second;
+      })->first;
+  text << "collectives and messages (a step and rank";
+  if (bytes.size() > 1)
+    text << ", of pipeline rank " << busiest;
+  text << ")\n";
+  for (const Json &row : exchanges) {
+    if (row["role"] != busiest)
+      continue;
+    const auto calls = row["calls"].get<int64_t>(),
+               beside = row["beside_computation"].get<int64_t>();
+    text << "  " << row["kind"].get<std::string>() << " over " << row["axis"].get<std::string>()
+         << "  " << calls << " x " << formatBytes(row["bytes"].get<double>());
+    if (beside > 0)
+      text << ", " << (beside == calls ? "" : std::to_string(beside) + " ") << "beside computation";
+    text << "\n";
+  }
+}
+
 std::string artifactText(const Json &facts) {
   std::ostringstream text;
   text << "target " << facts["target"].get<std::string>() << ", world size " << facts["world_size"]
@@ -79,8 +108,9 @@ std::string artifactText(const Json &facts) {
        << facts["library_calls"].dump();
   if (!facts["epilogues"].empty())
     text << ", of the products with " << facts["epilogues"].dump();
-  text << "\ncollectives a step and rank " << facts["collectives"].dump() << "\nbeside computation "
-       << facts["in_flight"].dump() << "\narena a rank";
+  text << "\n";
+  writeExchanges(text, facts["exchanges"]);
+  text << "beside computation " << facts["in_flight"].dump() << "\narena a rank";
   for (const Json &bytes : facts["arena_bytes"])
     text << " " << formatBytes(bytes.get<double>());
   text << "\n";

@@ -70,6 +70,52 @@ def test_gradients_are_summed_beside_the_backward_pass(tmp_path, devices, plan, 
     assert facts["in_flight"]["all_reduce"]["bytes"] > share * whole
 
 
+def test_messages_are_sent_beside_computation(tmp_path):
+    """All but the last of a direction, which nothing is left to be computed beside."""
+    facts = inspected(compiled(tmp_path, 2, "pp=2,dp=1,schedule=1f1b,micro_batch=1"))
+    sent = {row["role"]: row for row in facts["exchanges"] if row["kind"] == "send"}
+    received = {row["role"]: row for row in facts["exchanges"] if row["kind"] == "recv"}
+    for role in (0, 1):
+        assert (sent[role]["axis"], sent[role]["calls"], sent[role]["bytes"]) == ("pp", 8, 32 * 64 * 4)
+        assert received[1 - role]["calls"] == 8 and sent[role]["beside_computation"] >= 7
+    assert facts["in_flight"]["send"]["bytes"] >= 7 * 32 * 64 * 4
+    offloaded = inspected(compiled(tmp_path, 1, "dp=1,offload=optimizer"))
+    copied = sum(row["calls"] * row["bytes"] for row in offloaded["exchanges"] if row["kind"] == "copy" and row["axis"] == "host")
+    whole = sum(4 * math.prod(parameter["shape"]) for parameter in offloaded["parameters"])
+    assert copied == pytest.approx(2 * 2 * whole, rel=0.01)  # two states, to the device and back
+
+
+def totals(rows: list, count: str) -> dict[tuple[str, str], tuple[int, int]]:
+    """Calls and bytes by kind and axis. How many targets count is an exchange of eight bytes, which plans leave out."""
+    found = {}
+    for row in rows:
+        if row["bytes"] > 8:
+            calls, moved = found.get((row["kind"], row["axis"]), (0, 0))
+            found[row["kind"], row["axis"]] = (calls + row[count], moved + row[count] * row["bytes"])
+    return found
+
+
+@pytest.mark.parametrize("gpus,plan", [(16, "dp=8,tp=2,micro_batch=2"), (16, "dp=4,tp=4,sp=on,zero=3,micro_batch=2"),
+                                       (16, "dp=4,pp=2,tp=2,sp=on,zero=1,micro_batch=2,schedule=1f1b"),
+                                       (64, "dp=16,tp=4,sp=on,zero=2,micro_batch=2"), (64, "dp=8,pp=2,tp=4,sp=on,micro_batch=2")])
+def test_what_many_gpus_exchange_is_what_the_plan_says(tmp_path, gpus, plan):
+    """By kind and axis, in calls and bytes, of the rank that exchanges most. Sums of gradients go in other buckets than the plan
+    counts, and the numbers of a step, 16 bytes, over stages, too."""
+    flags = [MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--gpus", gpus, "--global-batch", 4 * gpus, "--plan", plan]
+    check_call("dtc", "compile", *flags, "-o", tmp_path / "m.dtc", "--no-verify")
+    facts = inspected(tmp_path / "m.dtc")
+    planned = totals(json.loads(check_call("dtc", "plan", *flags, "--json").out)["collectives"], "count")
+    roles = [totals([row for row in facts["exchanges"] if row["role"] == role], "calls")
+             for role in {row["role"] for row in facts["exchanges"]}]
+    for key, (calls, moved) in planned.items():
+        if moved <= 16:
+            continue
+        found = [role.get(key, (0, 0)) for role in roles]
+        assert max(own for _, own in found) == pytest.approx(moved, rel=0.05), (key, found)
+        assert key[0] == "all_reduce" or calls in [own for own, _ in found], (key, found)
+    assert {key for role in roles for key in role} <= {*planned, ("recv", "pp"), ("all_reduce", "dp,tp,pp"), ("all_reduce", "pp")}
+
+
 def test_code_does_not_grow_with_microbatches(tmp_path):
     """The last one has a function of its own, with the kernels of the others."""
     facts = [inspected(compiled(tmp_path, 2, "dp=2,zero=0,micro_batch=2", "--global-batch", batch)) for batch in (8, 24)]
