@@ -64,6 +64,18 @@ static Result<plan::Cluster> clusterFor(const Options &options, const plan::Pres
   return plan::loadClusterFor(options.cluster, software->second);
 }
 
+/// Kernels are made for sm_80 and newer.
+static std::string whyTooOld(const Options &options, const plan::Cluster &cluster) {
+  std::vector<const plan::DeviceSpec *> devices = {&cluster.device};
+  for (const plan::NodeGroup &group : cluster.others)
+    devices.push_back(&group.device);
+  for (const plan::DeviceSpec *device : devices)
+    if (device->architecture == plan::Architecture::Volta)
+      return "--cluster " + options.cluster + ": its " + device->name +
+             " is planned alone; programs are compiled for GPUs of sm_80 and newer";
+  return "";
+}
+
 /// Who names no cluster and compiles for this processor has it measured.
 static Outcome<plan::Cluster> clusterOf(const Options &options, const plan::Preset *preset) {
   if (options.target == Target::CPU && !options.given.contains("--cluster"))
@@ -71,6 +83,9 @@ static Outcome<plan::Cluster> clusterOf(const Options &options, const plan::Pres
   auto cluster = preset ? clusterFor(options, *preset) : plan::loadCluster(options.cluster);
   if (!cluster)
     return fail(cluster.error());
+  const bool compiles = options.target == Target::CUDA && !options.onlyPlan;
+  if (std::string why = compiles ? whyTooOld(options, *cluster) : ""; !why.empty())
+    return fail(Error{why, ErrorCategory::Usage});
   return std::move(*cluster);
 }
 

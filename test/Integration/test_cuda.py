@@ -122,17 +122,35 @@ def test_without_ptxas_the_artifact_has_ptx_alone(tmp_path):
 
 def test_ptxas_that_fails(tmp_path):
     tool = tmp_path / "ptxas"
-    tool.write_text("#!/bin/sh\necho \"fatal: Unresolved extern function 'pow'\"\nexit 255\n")
+    # The line is in the last kernel.
+    tool.write_text("#!/bin/sh\necho \"ptxas $2, line $(wc -l < $2); Unresolved extern function 'pow'\"\nexit 255\n")
     tool.chmod(0o755)
     done = compile_mlp(tmp_path / "mlp.dtc", *CUDA, "--arch", "sm_90", env={**os.environ, "DTC_PTXAS": str(tool)})
     assert done.code == 1 and not (tmp_path / "mlp.dtc").exists()
     line = done.error_line()
-    assert "ptxas -arch=sm_90" in line and "Unresolved extern function 'pow'" in line
+    assert f"`{tool} -arch=sm_90 kernels.ptx -o sm_90.cubin` failed at kernel " in line
+    assert "Unresolved extern function 'pow'" in line and "ptxas kernels.ptx, line" in line
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "cross_entropy", *CUDA, "-o", tmp_path / "mlp.dtc")
+    entries = re.findall(rb"\.entry (\w+)\(", members(tmp_path / "mlp.dtc")["code/kernels.ptx"])
+    assert f"kernel {entries[-1].decode()}: " in line
+
+
+def test_ptxas_that_cannot_be_run_is_said_once(tmp_path):
+    done = compile_mlp(tmp_path / "mlp.dtc", *CUDA, env={**os.environ, "DTC_PTXAS": str(tmp_path / "ptxas")})
+    assert done.code == 1 and done.error_line().count(f"cannot run {tmp_path / 'ptxas'}") == 1
+
+
+def test_older_gpus_are_planned_alone(tmp_path):
+    flags = (MODELS / "mlp.onnx", "--loss", "cross_entropy", "--cluster", "dgx-1")
+    check_call("dtc", "plan", *flags)
+    refused = call("dtc", "compile", *flags, "-o", tmp_path / "mlp.dtc")
+    assert refused.code == 2 and "--cluster dgx-1: its v100" in refused.error_line() and "sm_80" in refused.error_line()
 
 
 @pytest.mark.parametrize("flags,words", [
     (["--target", "cuda", "--arch", "sm_70"], ["--arch", "sm_70", "sm_80"]),
     (["--target", "cuda", "--arch", "sm_90,sm_90"], ["--arch", "twice", "sm_90"]),
+    (["--target", "cuda", "--arch", ""], ["--arch", "''"]),
     (["--arch", "sm_90"], ["--arch", "--target cuda"]),
     (["--target", "cuda", "--threads-per-rank", 2], ["--threads-per-rank", "--target cpu"]),
 ])

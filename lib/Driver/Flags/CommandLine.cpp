@@ -134,8 +134,10 @@ std::optional<Error> resolveLearningRate(RawOptions &raw, Options &options) {
   return std::nullopt;
 }
 
-std::optional<Error> resolveArchitectures(const RawOptions &raw, Options &options) {
-  if (raw.architectures.empty())
+std::optional<Error> resolveArchitectures(const CLI::App &command, const RawOptions &raw,
+                                          Options &options) {
+  if (raw.architectures.empty() &&
+      !(command.get_option_no_throw("--arch") && command.count("--arch")))
     return std::nullopt;
   if (options.target != Target::CUDA)
     return usage("--arch is for --target cuda");
@@ -183,7 +185,7 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
     return error;
   if (options.cluster.empty())
     options.cluster = options.target == Target::CUDA ? "dgx-h100" : "cpu";
-  if (auto error = resolveArchitectures(raw, options))
+  if (auto error = resolveArchitectures(command, raw, options))
     return error;
   bool hasThreads = command.count("--threads-per-rank") > 0;
   if (hasThreads && (options.threadsPerRank < 1 || options.threadsPerRank > rt::kMostThreads))

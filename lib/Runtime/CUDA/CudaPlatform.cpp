@@ -160,6 +160,8 @@ public:
       return count.status();
     if (*count >= (isShared ? 1 : ranksHere))
       return Status::ok();
+    if (*count == 0)
+      return {ErrorCategory::NoFit, "this machine has no GPU that CUDA's driver can use"};
     return {ErrorCategory::NoFit,
             "has more ranks than this machine has GPUs, " + std::to_string(*count) +
                 " (compile with fewer --devices): " + std::to_string(ranksHere)};

@@ -74,6 +74,7 @@ Result<CublasLt> CublasLt::load() {
 #define DTC_CUDA_FUNCTION(result, name, ...) symbols.bind(table.name, #name);
 #include "dtc-cuda/CublasLtFunctions.def"
   DTC_CUDA_TRY(symbols.status());
+  table.file = library->path();
   return table;
 }
 
@@ -90,6 +91,7 @@ Result<Cudnn> Cudnn::load() {
 #define DTC_CUDA_FUNCTION(result, name, ...) symbols.bind(table.name, #name);
 #include "dtc-cuda/CudnnFunctions.def"
   DTC_CUDA_TRY(symbols.status());
+  table.file = library->path();
   return table;
 }
 

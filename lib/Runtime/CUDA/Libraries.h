@@ -39,6 +39,12 @@ private:
   Status error(CUresult result, const char *call) const;
 };
 
+/// Of a library that can't begin: its file doesn't go together with this machine or the driver.
+inline Status asMisfit(const Status &status, const std::string &file) {
+  return status.isOk() ? Status::ok()
+                       : Status(ErrorCategory::NoFit, file + ": " + status.message());
+}
+
 struct CublasLt {
 #define DTC_CUDA_FUNCTION(result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
 #include "dtc-cuda/CublasLtFunctions.def"
@@ -46,13 +52,16 @@ struct CublasLt {
   using Context = cublasLtHandle_t;
 
   static Result<CublasLt> load();
-  Status create(Context &context) const { return DTC_CUDA_CALL(*this, cublasLtCreate, &context); }
+  Status create(Context &context) const {
+    return asMisfit(DTC_CUDA_CALL(*this, cublasLtCreate, &context), file);
+  }
   void destroy(Context context) const { cublasLtDestroy(context); }
   Status check(cublasStatus_t status, const char *call) const {
     return status == CUBLAS_STATUS_SUCCESS ? Status::ok() : error(status, call);
   }
 
 private:
+  std::string file;
   Status error(cublasStatus_t status, const char *call) const;
 };
 
@@ -63,7 +72,9 @@ struct Cudnn {
   using Context = cudnnHandle_t;
 
   static Result<Cudnn> load();
-  Status create(Context &context) const { return DTC_CUDA_CALL(*this, cudnnCreate, &context); }
+  Status create(Context &context) const {
+    return asMisfit(DTC_CUDA_CALL(*this, cudnnCreate, &context), file);
+  }
   void destroy(Context context) const { cudnnDestroy(context); }
   /// What it can't do has ErrorCategory::NoFit.
   Status check(cudnnStatus_t status, const char *call) const {
@@ -71,6 +82,7 @@ struct Cudnn {
   }
 
 private:
+  std::string file;
   Status error(cudnnStatus_t status, const char *call) const;
 };
 

@@ -186,7 +186,8 @@ Status NcclGroup::split(int color, NcclGroup *child) {
   config.blocking = 0;
   isReady = false;
   int key = child ? child->position : 0;
-  DTC_CUDA_TRY(DTC_CUDA_CALL(nccl, ncclCommSplit, comm, color, key, &incoming, &config));
+  DTC_CUDA_TRY(
+      DTC_CUDA_CALL(nccl, ncclCommSplit, comm, color, key, &incoming, &config).in(place()));
   DTC_CUDA_TRY(settle());
   if (child) {
     child->comm = std::exchange(incoming, nullptr);
@@ -203,7 +204,8 @@ Status NcclGroup::begin() {
     return id.status();
   ncclConfig_t config;
   config.blocking = 0;
-  return DTC_CUDA_CALL(nccl, ncclCommInitRankConfig, &comm, size(), *id, position, &config);
+  return DTC_CUDA_CALL(nccl, ncclCommInitRankConfig, &comm, size(), *id, position, &config)
+      .in(place());
 }
 
 Status NcclGroup::settle() {
@@ -211,7 +213,8 @@ Status NcclGroup::settle() {
     if (!comm)
       return true;
     ncclResult_t state = ncclSuccess;
-    DTC_CUDA_TRY(DTC_CUDA_CALL(nccl, ncclCommGetAsyncError, comm, &state));
+    DTC_CUDA_TRY(DTC_CUDA_CALL(nccl, ncclCommGetAsyncError, comm, &state).in(place()));
+    DTC_CUDA_TRY(nccl.check(state, "NCCL").in(place()));
     return state != ncclInProgress;
   });
   isReady = status.isOk();
@@ -223,8 +226,11 @@ Status NcclGroup::asyncError() const {
     return Status::ok();
   ncclResult_t state = ncclSuccess;
   DTC_CUDA_TRY(DTC_CUDA_CALL(nccl, ncclCommGetAsyncError, comm, &state));
-  std::string who = "rank " + std::to_string(ledger->ranks()[position]) + ", in " + firstCall;
-  return nccl.check(state, "NCCL").in(who);
+  return nccl.check(state, "NCCL").in(place());
+}
+
+std::string NcclGroup::place() const {
+  return "rank " + std::to_string(ledger->ranks()[position]) + ", in " + firstCall;
 }
 
 std::optional<NcclGroup::Waiting> NcclGroup::waitsFor() const {

@@ -109,6 +109,8 @@ public:
   Status perform(const std::shared_ptr<const ExchangeCall> &call, Calls &&calls);
 
   Status asyncError() const;
+  /// Who it is, and what its communicator is for.
+  std::string place() const;
   /// "in all_reduce at gradients for rank: 1", and the first of these ranks.
   struct Waiting {
     std::string text;

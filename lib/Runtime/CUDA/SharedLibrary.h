@@ -22,11 +22,14 @@ struct LibraryInfo {
 
 class SharedLibrary {
 public:
-  /// Looks in the folder of DTC_CUDA_LIBRARY_PATH first, then where the system looks.
+  /// Looks in the folders of DTC_CUDA_LIBRARY_PATH first, between which there is a colon, then
+  /// where the system looks.
   /// It is never closed again: CUDA's libraries don't take that well.
   static Result<SharedLibrary> open(const LibraryInfo &info);
 
   void *find(const char *symbol) const;
+  /// Its path, or its name where the system found it.
+  const std::string &path() const { return file; }
   /// That the library lacks a function.
   Status lacks(const char *symbol) const;
 

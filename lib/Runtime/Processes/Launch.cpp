@@ -49,14 +49,17 @@ public:
     auto found = std::ranges::find_if(names, [&](const char *name) { return has(name); });
     return found == names.end() ? nullptr : *found;
   }
-  Result<int> number(const char *name, int least, int most) const {
+  /// `bound`: the variable by which it is at most `most`, or null.
+  Result<int> number(const char *name, int least, int most, const char *bound = nullptr) const {
     std::string value = text(name);
     int result = 0;
     auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
     if (error != std::errc() || end != value.data() + value.size() || result < least ||
         result > most)
       return wrong(std::string(name) + " is not a number from " + std::to_string(least) + " to " +
-                   std::to_string(most) + ": " + value);
+                   std::to_string(most) +
+                   (bound ? " (" + std::string(bound) + "=" + text(bound) + ")" : "") + ": " +
+                   value);
     return result;
   }
 
@@ -70,8 +73,8 @@ constexpr int kMostRanks = 1 << 20;
 Result<Launch> readPlace(const Reader &reader, const char *rank, const char *worldSize,
                          const char *localRank, const char *localSize) {
   Launch launch;
-  auto read = [&](const char *name, int least, int most, int &into) {
-    Result<int> value = reader.number(name, least, most);
+  auto read = [&](const char *name, int least, int most, int &into, const char *bound = nullptr) {
+    Result<int> value = reader.number(name, least, most, bound);
     if (!value)
       return value.status();
     into = *value;
@@ -79,15 +82,16 @@ Result<Launch> readPlace(const Reader &reader, const char *rank, const char *wor
   };
   if (Status status = read(worldSize, 1, kMostRanks, launch.worldSize); !status.isOk())
     return status;
-  if (Status status = read(rank, 0, launch.worldSize - 1, launch.rank); !status.isOk())
+  if (Status status = read(rank, 0, launch.worldSize - 1, launch.rank, worldSize); !status.isOk())
     return status;
   launch.localWorldSize = launch.worldSize;
   if (localSize)
-    if (Status status = read(localSize, 1, launch.worldSize, launch.localWorldSize); !status.isOk())
+    if (Status status = read(localSize, 1, launch.worldSize, launch.localWorldSize, worldSize);
+        !status.isOk())
       return status;
-  if (Status status =
-          read(localRank, 0, std::min(launch.localWorldSize - 1, launch.rank), launch.localRank);
-      !status.isOk())
+  const int most = std::min(launch.localWorldSize - 1, launch.rank);
+  const char *bound = most < launch.localWorldSize - 1 ? rank : localSize ? localSize : worldSize;
+  if (Status status = read(localRank, 0, most, launch.localRank, bound); !status.isOk())
     return status;
   return launch;
 }

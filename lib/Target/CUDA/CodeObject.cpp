@@ -13,6 +13,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <future>
 
@@ -133,16 +134,18 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
       return cachedCubin(ptxas, ptx, architecture,
                          [&] { return assemble(ptxas, ptx, architecture); });
     }));
-  llvm::Error failed = llvm::Error::success();
+  std::vector<std::string> failures;
   for (auto [architecture, cubin] : llvm::zip(state->options.architectures, assembling)) {
     llvm::Expected<std::vector<char>> bytes = cubin.get();
     if (bytes)
       code.files.push_back({architecture + ".cubin", std::move(*bytes)});
     else
-      failed = llvm::joinErrors(std::move(failed), bytes.takeError());
+      failures.push_back(llvm::toString(bytes.takeError()));
   }
-  if (failed)
-    return failed;
+  // A tool that can't be run says the same for each architecture.
+  failures.erase(llvm::unique(failures), failures.end());
+  if (!failures.empty())
+    return llvm::createStringError(llvm::join(failures, "; "));
   return code;
 }
 

@@ -33,6 +33,39 @@ static Expected<std::vector<char>> readFile(const std::string &path) {
   return std::vector<char>((*file)->getBufferStart(), (*file)->getBufferEnd());
 }
 
+/// The kernel in whose text the first line is that the messages name; empty where they name none.
+static std::string kernelOf(StringRef messages, StringRef ptx) {
+  constexpr StringRef kLine = "line ", kEntry = ".entry ";
+  size_t number = 0;
+  if (messages.substr(messages.find(kLine)).consume_front(kLine))
+    messages.substr(messages.find(kLine) + kLine.size()).consumeInteger(10, number);
+  size_t end = 0;
+  for (; number > 0 && end != StringRef::npos; --number)
+    end = ptx.find('\n', end + 1);
+  StringRef before = ptx.take_front(end);
+  size_t entry = before.rfind(kEntry);
+  return entry == StringRef::npos ? ""
+                                  : before.substr(entry + kEntry.size())
+                                        .take_until([](char c) { return c == '('; })
+                                        .str();
+}
+
+/// What failed: `ptxas -arch=sm_90 kernels.ptx -o sm_90.cubin`, at which kernel, and what it said.
+static Error failedCommand(ArrayRef<StringRef> arguments, StringRef ptx, StringRef messages) {
+  std::string text = "`" + arguments.front().str();
+  for (StringRef argument : arguments.drop_front())
+    text += " " + sys::path::filename(argument).str();
+  text += "` failed";
+  if (std::string kernel = kernelOf(messages, ptx); !kernel.empty())
+    text += " at kernel " + kernel;
+  // It names a file that is gone by then.
+  std::string said = messages.str();
+  const std::string folder = (sys::path::parent_path(arguments[2]) + "/").str();
+  for (size_t at; (at = said.find(folder)) != std::string::npos;)
+    said.erase(at, folder.size());
+  return createStringError(inconvertibleErrorCode(), text + ": " + said);
+}
+
 Expected<std::vector<char>> assemble(const std::string &ptxas, StringRef ptx,
                                      const std::string &architecture) {
   target::TemporaryFolder folder;
@@ -47,11 +80,11 @@ Expected<std::vector<char>> assemble(const std::string &ptxas, StringRef ptx,
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(said), StringRef(said)};
   std::string why;
   int status = sys::ExecuteAndWait(ptxas, arguments, std::nullopt, redirects, 0, 0, &why);
+  if (status != 0 && !why.empty())
+    return createStringError(inconvertibleErrorCode(), "cannot run " + ptxas + ": " + why);
   if (status != 0) {
     auto messages = MemoryBuffer::getFile(said);
-    if (messages && why.empty())
-      why = (*messages)->getBuffer().trim().str();
-    return createStringError(inconvertibleErrorCode(), ptxas + " " + arch + " failed: " + why);
+    return failedCommand(arguments, ptx, messages ? (*messages)->getBuffer().trim() : "");
   }
   return readFile(output);
 }

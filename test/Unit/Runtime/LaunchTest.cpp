@@ -103,8 +103,9 @@ TEST(Launch, TorchrunsVariablesComeAllOrNone) {
 }
 
 TEST(Launch, WhatCannotBeIsWrong) {
-  expectWrong(with(kTorchrun, "RANK", "4"), "RANK is not a number from 0 to 3: 4");
-  expectWrong(with(kTorchrun, "LOCAL_RANK", "2"), "LOCAL_RANK is not a number from 0 to 1: 2");
+  expectWrong(with(kTorchrun, "RANK", "4"), "RANK is not a number from 0 to 3 (WORLD_SIZE=4): 4");
+  expectWrong(with(kTorchrun, "LOCAL_RANK", "2"),
+              "LOCAL_RANK is not a number from 0 to 1 (LOCAL_WORLD_SIZE=2): 2");
   expectWrong(with(kTorchrun, "LOCAL_WORLD_SIZE", "5"), "LOCAL_WORLD_SIZE is not a number");
   expectWrong(with(kTorchrun, "WORLD_SIZE", "four"), "WORLD_SIZE is not a number");
   expectWrong(with(kTorchrun, "MASTER_PORT", "70000"), "MASTER_PORT is not a number");

@@ -49,6 +49,21 @@ TEST_F(CudaLibraries, WhatIsMissingIsNamedWithTheCommandThatInstallsIt) {
               {"the library", "libdtc-no-such-library.so.1", "install it with `command`", kFolder});
 }
 
+TEST_F(CudaLibraries, FoldersThatLackItAreSaid) {
+  constexpr const char *kFiles[] = {"libdtc-no-such-library.so.1"};
+  ::setenv(kFolder, "/nowhere:/no/folder", 1);
+  auto library = SharedLibrary::open({"the library", kFiles, "install it with `command`"});
+  ASSERT_FALSE(library);
+  expectParts(library.status(), {"add its folder to DTC_CUDA_LIBRARY_PATH: /nowhere:/no/folder"});
+}
+
+TEST_F(CudaLibraries, AreFoundInAnyOfSeveralFolders) {
+  ::setenv(kFolder, (std::string("/nowhere:") + DTC_INCOMPLETE_DRIVER).c_str(), 1);
+  auto driver = Driver::load();
+  ASSERT_FALSE(driver);
+  expectParts(driver.status(), {DTC_INCOMPLETE_DRIVER, "cuGetErrorName"});
+}
+
 TEST_F(CudaLibraries, AMissingFunctionIsNamed) {
   ::setenv(kFolder, DTC_INCOMPLETE_DRIVER, 1);
   auto driver = Driver::load();
