@@ -39,10 +39,14 @@ std::vector<uint64_t> readNumbers(const char *name) {
   return numbers;
 }
 
+std::string readText(const char *name) {
+  const char *text = std::getenv(name);
+  return text ? text : "";
+}
+
 } // namespace
 
 const Settings &settings() {
-  const char *trafficFile = std::getenv("DTC_EMULATED_GPU_TRAFFIC");
   static const Settings read = {
       readNumber("DTC_EMULATED_GPU_MEMORY", uint64_t(16) << 30),
       static_cast<int>(readNumber("DTC_EMULATED_GPU_COUNT", 8)),
@@ -52,7 +56,9 @@ const Settings &settings() {
       static_cast<size_t>(readNumber("DTC_EMULATED_GPU_QUEUES", 0)),
       readNumbers("DTC_EMULATED_CUBLASLT_MS"),
       static_cast<int>(readNumber("DTC_EMULATED_NCCL_VERSION", 22809)),
-      trafficFile ? trafficFile : "",
+      readText("DTC_EMULATED_GPU_TRAFFIC"),
+      readText("DTC_EMULATED_GPU_CALLS"),
+      readText("DTC_EMULATED_GPU_FAILS"),
   };
   return read;
 }

@@ -18,6 +18,8 @@ struct Settings {
   std::vector<uint64_t> productTimes; // DTC_EMULATED_CUBLASLT_MS: "30,10,20"; empty: the true ones
   int ncclVersion;                    // DTC_EMULATED_NCCL_VERSION
   std::string trafficFile;                // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
+  std::string callsFile;                  // DTC_EMULATED_GPU_CALLS; empty: none is written
+  std::string failingFunction;            // DTC_EMULATED_GPU_FAILS; empty: none
 };
 
 /// Read once. A value that isn't a number ends the program with a message.

@@ -3,6 +3,7 @@
 
 #include "Emulator/Device/Capture.h"
 #include "Emulator/Device/Device.h"
+#include "Emulator/Driver/CallLog.h"
 #include "Emulator/Driver/Handles.h"
 
 #include <optional>
@@ -36,6 +37,7 @@ void report(const Fault &fault, const char *function);
 /// Runs an entry point, and turns a fault into its result.
 template <typename Body> cuda::CUresult enter(const char *function, Body &&body) {
   try {
+    noteCall(function);
     body();
     return cuda::CUDA_SUCCESS;
   } catch (const Fault &fault) {
