@@ -1,6 +1,7 @@
 // The phases from a file to a training step: import, train.
 #include "Flags/OutputFiles.h"
 #include "Flags/TargetNames.h"
+#include "ModelTraits.h"
 #include "Phases.h"
 #include "Weights.h"
 
@@ -167,6 +168,7 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
                                pipelines::SlotsPipeline slots) {
   if (auto wrong = checkCapacity(options, imported.module(), slots))
     return fail(*wrong);
+  std::map<std::string, std::string> traits = traitsOf(imported.module(), options.train);
   slots.each = slots.each && isMixture(imported.module());
   if (failed(pipelines::run(imported.module(), slots)))
     return ErrorCategory::InputRefused;
@@ -177,7 +179,7 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
   if (failed(mlir::verify(imported.module())))
     return ErrorCategory::Failed;
   int64_t vocabulary = vocabularyOf(imported.module());
-  return Trained{std::move(imported), vocabulary};
+  return Trained{std::move(imported), vocabulary, std::move(traits)};
 }
 
 /// dtc-run reads inputs and writes outputs sample by sample, but for those without samples.

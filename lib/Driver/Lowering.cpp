@@ -132,6 +132,7 @@ static nlohmann::ordered_json aboutArtifact(const Environment &env, const Option
   about["global_batch"] = planned.batch.globalBatch;
   about["sequence"] = sequence ? Json(sequence) : Json(nullptr);
   about["vocabulary"] = planned.vocabulary ? Json(planned.vocabulary) : Json(nullptr);
+  about["traits"] = planned.traits;
   about["loss"] = options.loss;
   about["ignore_index"] = train.ignoreIndex;
   about["learning_rate"] = learningRateJson(options.learningRate);

@@ -42,6 +42,7 @@ struct Imported {
 
 struct Trained : Imported {
   int64_t vocabulary = 0; ///< of the token input; 0: none
+  std::map<std::string, std::string> traits = {}; ///< ModelTraits.h
 };
 
 /// A plan with the problem that names its ops.

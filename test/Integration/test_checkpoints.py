@@ -13,8 +13,9 @@ import time
 import numpy
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
+import llama_graph
 from conftest import BIN, MODELS, call, check_call
 from test_processes import launch
 
@@ -309,6 +310,26 @@ def test_the_checkpoint_of_another_model_is_refused(artifacts, checkpoints, tmp_
     outcome = run(artifacts("dp2", other, optimizer), "--steps", 7, "--checkpoint-dir", folder, "--resume")
     assert outcome.code == 3 and all(word in outcome.error_line() for word in words), outcome.err
     assert steps_in(folder) == steps_in(checkpoints)
+
+
+@pytest.mark.parametrize("flags,other,words", [
+    (["--lora", "rank=2,alpha=8"], ["--lora", "rank=2,alpha=16"], "has other adapters than alpha 16: alpha 8"),
+    ([], ["--heads"], "has other heads than 8 of 8, 4 of keys: 4 of 16, 2 of keys"),
+])
+def test_the_checkpoint_of_a_model_of_the_same_shapes_is_refused(tmp_path, flags, other, words):
+    """What a weight means depends on how many heads it is cut into, and what an adapter does on its factor."""
+    runs = []
+    for name, own in (("own", flags), ("other", other)):
+        heads = (8, 4) if "--heads" in own else (4, 2)
+        path = tmp_path / f"{name}.onnx"
+        llama_graph.write(path, llama_graph.Llama(1, 64, *heads, 128, 64, 16))
+        check_call("dtc", "compile", path, "--loss", "cross_entropy", "--global-batch", 2, "--init",
+                   *[flag for flag in own if flag != "--heads"], "-o", tmp_path / f"{name}.dtc")
+        save_file({"input_ids": numpy.zeros((4, 16), "i8"), "target": numpy.zeros((4, 16), "i8")}, tmp_path / "data.safetensors")
+        runs.append(call("dtc-run", tmp_path / f"{name}.dtc", "--data", tmp_path / "data.safetensors", "--checkpoint-dir",
+                         tmp_path / "saved", "--steps", 1 + len(runs), *(["--resume"] if runs else [])))
+    assert runs[0].code == 0, runs[0].err
+    assert runs[1].code == 3 and words in runs[1].error_line(), runs[1].err
 
 
 @pytest.mark.parametrize("flags,words", [

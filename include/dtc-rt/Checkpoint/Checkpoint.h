@@ -16,7 +16,7 @@
 //
 //   {"sha256": of the text of "content",
 //    "content": {"format": 1, "step": 120, "position": 960, "samples": 64, "shuffle": true, "seed":
-//    0,
+//    0, "traits": {"heads": "4 of 16"},
 //                "files": [{"name": "rank-0.safetensors", "size", "sha256"}],
 //                "tensors": [{"name", "state": "" | "exp_avg", "dtype", "shape", "view",
 //                             "parts": [{"file": index, "at": bytes from the start of the file,
@@ -70,6 +70,7 @@ struct StoredTensor {
 
 struct CheckpointInfo {
   TrainingPoint point;
+  std::map<std::string, std::string> traits; ///< the artifact's (Manifest.h)
   std::vector<StoredFile> files;
   std::vector<StoredTensor> tensors; ///< by name and state, ascending
 

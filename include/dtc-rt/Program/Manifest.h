@@ -106,6 +106,8 @@ struct Manifest {
   std::optional<int64_t> sequence, vocabulary;
   LossKind loss = LossKind::None;
   int64_t ignoreIndex = -100;
+  /// What tells models apart whose tensors are alike, by name: "heads" are "4 of 16".
+  std::map<std::string, std::string> traits;
   std::vector<ParameterInfo> parameters;
   std::map<std::string, size_t> parameterIndex; ///< by name
   std::vector<TensorInfo> inputs, outputs;

@@ -16,6 +16,7 @@
 //   "code": ["code/kernels.so"],                                 members
 //   "global_batch": 8, "sequence": 32 | null,                    tokens per sample, where known
 //   "vocabulary": 512 | null,                                    bound of integer inputs, if known
+//   "traits": {"heads": "4 of 16"},     of the model; checkpoints of others are refused by them
 //   "loss": "cross_entropy", "ignore_index": -100,
 //   "data": "train.bin",                                         samples; may be absent
 //   "parameters": [{"name", "aliases": [], "dtype", "shape", "view", "trainable": bool,

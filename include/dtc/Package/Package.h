@@ -55,7 +55,7 @@ struct PackageInputs {
   std::map<std::string, std::optional<int64_t>> batchDims;
 
   /// The manifest's keys that only the driver knows: target, processor,
-  /// global_batch, sequence, vocabulary, loss, ignore_index, learning_rate,
+  /// global_batch, sequence, vocabulary, traits, loss, ignore_index, learning_rate,
   /// optimizer, plan, predicted.
   Json about;
 };

@@ -155,6 +155,9 @@ Result<CheckpointInfo> contentOf(const ordered_json &json) {
   for (int64_t count : {info.point.step, info.point.position, info.point.samples})
     if (count < 0 || count > kMostCounted)
       return refused("has an impossible step or number of samples: " + std::to_string(count));
+  if (json.contains("traits"))
+    for (const auto &[name, value] : json["traits"].items())
+      info.traits.emplace(name, io::jsonValue<std::string>(value));
   std::set<std::string> names;
   for (const ordered_json &entry : json.at("files")) {
     StoredFile file = fileOf(entry);
@@ -192,10 +195,10 @@ std::string checkpointText(const CheckpointInfo &info) {
   for (const StoredTensor &tensor : info.tensors)
     tensors.push_back(jsonOf(tensor));
   const TrainingPoint &point = info.point;
-  ordered_json content = {{"format", kCheckpointFormat}, {"step", point.step},
-                          {"position", point.position},  {"samples", point.samples},
-                          {"shuffle", point.shuffle},    {"seed", point.seed},
-                          {"files", std::move(files)},   {"tensors", std::move(tensors)}};
+  ordered_json content = {
+      {"format", kCheckpointFormat}, {"step", point.step},        {"position", point.position},
+      {"samples", point.samples},    {"shuffle", point.shuffle},  {"seed", point.seed},
+      {"traits", info.traits},       {"files", std::move(files)}, {"tensors", std::move(tensors)}};
   std::string text = content.dump();
   std::string result(kBefore);
   result += sha256(text);

@@ -72,6 +72,7 @@ std::string stateOf(const fbs::Binding &binding) {
 Result<CheckpointFiles> CheckpointFiles::of(std::span<const ProgramView> programs,
                                             const Manifest &manifest) {
   CheckpointFiles files;
+  files.info.traits = manifest.traits;
   std::vector<Collected> ranks(static_cast<size_t>(manifest.worldSize));
   for (const auto &[key, writer] : findWriters(programs)) {
     files.info.tensors.push_back(tensorOf(key, *writer.binding, manifest));

@@ -143,6 +143,9 @@ Status CheckpointReader::checkModel(const CheckpointInfo &expected) const {
       return refused(folder + ": has more precision than this artifact keeps, " +
                      nameOf(own->dtype) + ", of " + own->text() + ": " + nameOf(stored->dtype));
   }
+  for (const auto &[name, own] : expected.traits)
+    if (auto stored = info.traits.find(name); stored != info.traits.end() && stored->second != own)
+      return refused(start + "has other " + name + " than " + own + ": " + stored->second);
   return Status::ok();
 }
 

@@ -270,6 +270,9 @@ Manifest parseRoot(const json &root) {
   result.globalBatch = getPositive(root, "global_batch", int64_t(1) << 40);
   result.sequence = getOptional<int64_t>(root, "sequence");
   result.vocabulary = getOptional<int64_t>(root, "vocabulary");
+  const json traits = getOr<json>(root, "traits", json::object());
+  for (const auto &entry : traits.items())
+    result.traits[entry.key()] = get<std::string>(traits, entry.key().c_str());
   result.loss = parseLoss(getOr<std::string>(root, "loss", "none"));
   result.ignoreIndex = getOr<int64_t>(root, "ignore_index", -100);
   parseTensors(root, result);
