@@ -5,6 +5,29 @@
 
 namespace dtc::plan {
 
+/// A gradient in a larger type, as sums of it are made in that.
+static bool isWidened(const Problem &problem, OpId id) {
+  const Op &op = problem.ops[id];
+  if (!op.backward || op.kind != OpKind::Elementwise || op.operands.size() != 1)
+    return false;
+  const Value &of = problem.values[op.operands[0]], &made = problem.values[op.results[0]];
+  return of.elements() == made.elements() && byteSize(of.type) < byteSize(made.type);
+}
+
+/// What is only widened is so where it is read: the smaller one crosses cuts.
+static void widenWhereRead(const Problem &problem, const ProblemFacts &facts,
+                           std::vector<int> &parts) {
+  for (auto id = static_cast<OpId>(problem.ops.size()); id-- > 0;) {
+    if (parts[id] < 0 || !isWidened(problem, id) || facts.isResult[problem.ops[id].results[0]])
+      continue;
+    int nearest = -1;
+    for (OpId reader : facts.consumers[problem.ops[id].results[0]])
+      nearest = std::max(nearest, parts[reader]);
+    if (nearest >= 0)
+      parts[id] = std::min(parts[id], nearest);
+  }
+}
+
 std::vector<int> partsOfOps(const Problem &problem, const ProblemFacts &facts,
                             const std::function<int(OpId)> &partAt) {
   constexpr int kNone = std::numeric_limits<int>::max();
@@ -23,6 +46,7 @@ std::vector<int> partsOfOps(const Problem &problem, const ProblemFacts &facts,
     if (complete != kNone)
       parts.back() = std::max(parts.back(), complete);
   }
+  widenWhereRead(problem, facts, parts);
   return parts;
 }
 

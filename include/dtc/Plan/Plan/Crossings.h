@@ -10,9 +10,10 @@
 //                         d = d1 + d2
 //
 // y crosses both cuts forward, z the second one. dz and d2 cross the second one backward. The terms
-// of d are complete in part 1, so it crosses the first one. A value that skips parts is passed on
-// by those in between. Gradients of parameters don't cross: each part that reads a parameter has a
-// term, and these are summed up once a step.
+// of d are complete in part 1, so it crosses the first one. A gradient that is only brought to a
+// larger type is so where it is read. A value that skips parts is passed on by those in between.
+// Gradients of parameters don't cross: each part that reads a parameter has a term, and these are
+// summed up once a step.
 #pragma once
 
 #include "dtc/Plan/Plan/Problem.h"

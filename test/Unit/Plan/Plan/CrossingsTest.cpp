@@ -28,6 +28,13 @@ public:
     problem.results = {{dw, ResultKind::Gradient, "w"}};
   }
 
+  /// A sum of a widened dz in the part of y, as a bias' gradient is made.
+  void addWidened() {
+    problem.values[dz].type = DType::BF16;
+    ValueId wide = op({dz}, 3, BackwardKind::InputGrad, OpKind::Elementwise);
+    op({wide}, 1, BackwardKind::WeightGrad, OpKind::Reduction);
+  }
+
   std::vector<std::string> crossings() {
     ProblemFacts facts(problem);
     // One part for each forward op, the mask's with the first.
@@ -60,7 +67,7 @@ private:
     auto value = static_cast<ValueId>(problem.values.size());
     made.results = {value};
     problem.ops.push_back(made);
-    static const char *names[] = {"mask", "y", "z", "u", "dz", "d2", "d1", "d", "dw"};
+    static const char *names[] = {"mask", "y", "z", "u", "dz", "d2", "d1", "d", "dw", "wide", "db"};
     problem.values.push_back({names[id], {4}});
     return value;
   }
@@ -77,4 +84,12 @@ TEST(Crossings, ValuesAreRelayedAndGradientsSummedWhereComplete) {
   EXPECT_EQ(chain.crossings(), expected);
   // What depends on buffers alone is in no part, the sum where its last term is made.
   EXPECT_EQ(chain.parts, (std::vector<int>{-1, 0, 1, 2, 2, 2, 1, 1, 0}));
+}
+
+TEST(Crossings, WhatIsOnlyWidenedCrossesAsItWas) {
+  Chain chain;
+  chain.addWidened();
+  std::vector<std::string> expected = {"y 0>2", "z 1>2", "dz 2>0", "d2 2>1", "d 1>0"};
+  EXPECT_EQ(chain.crossings(), expected);
+  EXPECT_EQ(chain.parts[9], 0) << "as the sum that reads it";
 }
