@@ -286,22 +286,31 @@ private:
       need(pass, terminator()->getOperand(i));
   }
 
+  /// Of how many ops' arithmetic a value may be made again, and how large what is kept for it.
+  struct Means {
+    int links;
+    int64_t bits;
+    Means next() const { return {links - 1, bits}; }
+  };
+  static constexpr int kMostLinks = 5;
+  static constexpr int64_t kNegligible = 4;
+
   void findRemade(Pass pass) {
     for (Operation &op : joint.front().without_terminator())
       if (passes.lookup(&op) < pass && isRemadeFrom(pass, &op))
-        remake(pass, &op);
+        remake(pass, &op, {kMostLinks, bitsOf(op.getResult(0)) / kNegligible});
   }
 
   /// With what it is made of, as far as that isn't there.
-  void remake(Pass pass, Operation *op) {
+  void remake(Pass pass, Operation *op, Means means) {
     taken[pass].remove(op->getResult(0));
     if (!remade[pass].insert(op))
       return;
     for (Value operand : op->getOperands())
-      if (isAtHand(pass, operand))
-        need(pass, operand);
+      if (isMade(pass, operand, means.next()))
+        remake(pass, operand.getDefiningOp(), means.next());
       else
-        remake(pass, operand.getDefiningOp());
+        need(pass, operand);
   }
 
   /// Whether it is there, or has a place all step, as parameters do.
@@ -345,20 +354,27 @@ private:
 
   /// Arithmetic on what the pass has anyway, for arithmetic, isn't kept: of silu(g) and g, g is.
   /// So is a few ops' arithmetic: of x - mean and (x - mean) * scale + shift, x - mean is kept.
+  /// Where the pass doesn't have the shift, as ZeRO-3 gathers it for the forward pass alone, that
+  /// is kept, too: it is small.
   bool isRemadeFrom(Pass pass, Operation *op) {
     return taken[pass].contains(op->getResult(0)) && isFused(pass, op->getResult(0)) &&
-           isArithmetic(op) && isMadeOf(pass, op, /*depth=*/4);
+           isArithmetic(op) &&
+           isMadeOf(pass, op, {kMostLinks, bitsOf(op->getResult(0)) / kNegligible});
   }
 
-  bool isMadeOf(Pass pass, Operation *op, int depth) {
+  bool isMadeOf(Pass pass, Operation *op, Means means) {
     return op->getNumResults() == 1 && isPure(op) &&
            llvm::all_of(op->getOperands(), [&](Value operand) {
-             if (isAtHand(pass, operand))
-               return true;
-             Operation *producer = operand.getDefiningOp();
-             bool isLink = producer && (isElementwise(producer) || isRemade(producer));
-             return isLink && depth > 0 && isMadeOf(pass, producer, depth - 1);
+             return isAtHand(pass, operand) || isMade(pass, operand, means.next()) ||
+                    bitsOf(operand) <= means.bits;
            });
+  }
+
+  /// Whether a value that isn't there is made again.
+  bool isMade(Pass pass, Value value, Means means) {
+    Operation *producer = value.getDefiningOp();
+    bool isLink = producer && (isElementwise(producer) || isRemade(producer));
+    return isLink && means.links > 0 && !isAtHand(pass, value) && isMadeOf(pass, producer, means);
   }
 
   void dropUntaken() {

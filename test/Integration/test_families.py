@@ -33,6 +33,14 @@ def test_adamw(trainer, model):
     compare_steps(run, expected, loss=BOUND, norm=BOUND)
 
 
+@pytest.mark.parametrize("schedule", ["1f1b", "zbv,chunks=2"])
+def test_clamps_behind_gathered_shifts(trainer, schedule):
+    """The backward pass of a stage makes again what is clamped, of shifts that the forward pass gathered."""
+    expected = reference("mobilenet", "sgd")
+    run = trainer.train("mobilenet", "mobilenet", *expected["flags"], devices=4, plan=f"pp=2,dp=2,schedule={schedule},micro_batch=1,zero=3")
+    compare_steps(run, expected, loss=BOUND, norm=BOUND)
+
+
 def test_experts_are_spread(tmp_path):
     """The planner puts each expert on one rank of tp, without being told what an expert is."""
     artifact = tmp_path / "moe.dtc"

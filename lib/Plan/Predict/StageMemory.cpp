@@ -8,11 +8,12 @@
 
 namespace dtc::plan {
 
-/// Calls of dtc's stages compute what is made of constants alone where they read it.
+/// Calls of dtc's stages compute where they read it what is made of constants alone, or of what
+/// they keep anyway.
 int64_t StageCosts::savedBytes(const StageRun &run) const {
   bool remakes = degrees.pp > 1 && hasPlaces(model.getCluster().software);
   auto of = [&](const UnitCosts &costs, int begin, int end) {
-    return costs.savedBytes(begin, end) - (remakes ? costs.staticBytes(begin, end) : 0);
+    return costs.savedBytes(begin, end) - (remakes ? costs.remadeBytes(begin, end) : 0);
   };
   return of(unitCosts, run.kept, run.end) +
          (run.kept > run.begin ? of(*recomputed, run.begin, run.kept) : 0);

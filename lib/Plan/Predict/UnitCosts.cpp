@@ -1,5 +1,6 @@
 #include "dtc/Plan/Predict/UnitCosts.h"
 
+#include "RemadeValues.h"
 #include "TiedGradients.h"
 
 #include "dtc/Plan/Plan/Crossings.h"
@@ -134,7 +135,7 @@ void UnitCosts::addSeconds(const ExecutedSteps &steps) {
 //===-- memory ------------------------------------------------------------===//
 
 /// By units of the execution; of a folded one, buffers that are used alike are one.
-std::vector<UnitUse> UnitCosts::usesOf(const ProblemFacts &facts,
+std::vector<UnitUse> UnitCosts::usesOf(const Problem &problem, const ProblemFacts &facts,
                                        const ExecutedSteps &steps) const {
   const RankExecution &execution = steps.execution;
   const StageCalls &calls = steps.calls;
@@ -159,6 +160,8 @@ std::vector<UnitUse> UnitCosts::usesOf(const ProblemFacts &facts,
       uses[buffer].isTerm |= calls.readsTerms(i);
     }
   }
+  if (execution.hasPlaces())
+    findRemade(problem, facts, execution, steps.units, uses);
   std::vector<UnitUse> result;
   std::map<UnitUse, int64_t> bytes;
   for (size_t i = 0; i < uses.size(); ++i) {
@@ -183,6 +186,10 @@ std::vector<UnitUse> UnitCosts::usesOf(const ProblemFacts &facts,
 
 static UnitUse shifted(UnitUse use, int units) {
   use.writer += units;
+  if (use.remadeFrom >= 0) {
+    use.remadeFrom += units;
+    use.remadeTo += units;
+  }
   for (std::vector<int> *list : {&use.forward, &use.backward, &use.late})
     for (int &unit : *list)
       unit += units;
@@ -223,8 +230,14 @@ UnitUse UnitCosts::wholeUse(const UnitUse &use) const {
     std::sort(list.begin(), list.end());
     return list;
   };
-  return {fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
-          whole(use.late),     use.isTerm,        use.isStatic,       use.bytes};
+  UnitUse result{fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
+                 whole(use.late),     use.isTerm,        use.isStatic};
+  result.bytes = use.bytes;
+  if (use.remadeFrom >= 0) {
+    result.remadeFrom = whole({use.remadeFrom}).back();
+    result.remadeTo = whole({use.remadeTo}).front();
+  }
+  return result;
 }
 
 /// By how much what is live grows from each copy of the repeated block to the next, the same in all
@@ -361,7 +374,7 @@ namespace {
 /// What values take in stages, by when they are held.
 struct MemoryTables {
   explicit MemoryTables(int units)
-      : saved(units), staticSaved(units), lateSaved(units), waiting(units), before(units),
+      : saved(units), remadeSaved(units), lateSaved(units), waiting(units), before(units),
         after(units) {
     for (StageTable &each : passing)
       each = StageTable(units);
@@ -373,13 +386,15 @@ struct MemoryTables {
     if (use.forwardWriter) {
       saved.addToStagesWith(use.backward, use.bytes); // kept where it is read again
       if (use.isStatic)
-        staticSaved.addToStagesWith(use.backward, use.bytes);
+        remadeSaved.addToStagesWith(use.backward, use.bytes);
+      else if (use.remadeFrom >= 0)
+        addRemade(use, remadeSaved);
       addBefore(use, before);
     } else {
       addAfter(use, after);
     }
   }
-  StageTable saved, staticSaved, lateSaved, waiting, before, after, passing[kStageCalls];
+  StageTable saved, remadeSaved, lateSaved, waiting, before, after, passing[kStageCalls];
 };
 } // namespace
 
@@ -397,7 +412,7 @@ StoredInStages UnitCosts::storedOf(const Problem &problem, const ExecutedSteps &
 
 bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
                           const ExecutedSteps &steps) {
-  std::vector<UnitUse> uses = usesOf(facts, steps);
+  std::vector<UnitUse> uses = usesOf(problem, facts, steps);
   if (!inStep(uses))
     return false;
   const FoldedUnits &fold = executed.units;
@@ -410,7 +425,7 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
     else
       all.add(wholeUse(use));
   for (StageTable MemoryTables::*table :
-       {&MemoryTables::saved, &MemoryTables::staticSaved, &MemoryTables::lateSaved,
+       {&MemoryTables::saved, &MemoryTables::remadeSaved, &MemoryTables::lateSaved,
         &MemoryTables::waiting, &MemoryTables::before, &MemoryTables::after}) {
     (all.*table).addCopies(repeated.*table, fold.count, fold.copies);
     (all.*table).finish();
@@ -421,7 +436,7 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
     passing[call] = std::move(all.passing[call]);
   }
   saved = std::move(all.saved);
-  staticSaved = std::move(all.staticSaved);
+  remadeSaved = std::move(all.remadeSaved);
   lateSaved = std::move(all.lateSaved);
   waiting = std::move(all.waiting);
   before = std::move(all.before);

@@ -44,6 +44,8 @@ struct UnitUse {
   std::vector<int> late; ///< readers that make gradients of weights from what was there before
   bool isTerm = false;   ///< of a weight's gradient: summed up where it is made
   bool isStatic = false; ///< made of constants and buffers alone
+  /// Stages with both of these units make it again rather than keep it (RemadeValues.h); -1: none.
+  int remadeFrom = -1, remadeTo = -1;
   int64_t bytes = 0;
   auto operator<=>(const UnitUse &) const = default;
 };
@@ -135,8 +137,8 @@ public:
   PassSeconds host(int a, int b) const { return hosts[b] - hosts[a]; }
   /// What a microbatch keeps from its forward to its backward pass.
   int64_t savedBytes(int a, int b) const { return saved(a, b); }
-  /// What of it is made of constants and buffers alone.
-  int64_t staticBytes(int a, int b) const { return staticSaved(a, b); }
+  /// What of it can be made again, of constants and buffers alone or of what else is kept.
+  int64_t remadeBytes(int a, int b) const { return remadeSaved(a, b); }
   /// The most that one microbatch takes while nothing else runs, what is stored of parameters
   /// and their gradients aside. `zero`: by which level these are stored, in one stage if there
   /// is no other. `share`: what a rank has of a block's gradients until they are added up.
@@ -238,7 +240,8 @@ private:
                std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
   bool addLeaving(const ExecutedSteps &steps, const std::vector<int64_t> &live, int64_t left,
                   std::vector<int64_t> &forward, std::vector<int64_t> &backward) const;
-  std::vector<UnitUse> usesOf(const ProblemFacts &facts, const ExecutedSteps &steps) const;
+  std::vector<UnitUse> usesOf(const Problem &problem, const ProblemFacts &facts,
+                              const ExecutedSteps &steps) const;
   bool inStep(const std::vector<UnitUse> &uses) const;
   UnitUse wholeUse(const UnitUse &use) const;
   void addTransfers(const Problem &problem, const ProblemFacts &facts,
@@ -252,7 +255,7 @@ private:
   FoldedCuts executed; ///< what was executed; the same, unless it was folded
   std::vector<int> executedUnit;                     ///< by position
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
-  StageTable saved, staticSaved, lateSaved, waiting;
+  StageTable saved, remadeSaved, lateSaved, waiting;
   /// Of what is live in the whole model's execution, what isn't a stage's: of the forward pass
   /// before it, of the backward pass after it.
   StageTable before, after;
