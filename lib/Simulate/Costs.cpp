@@ -30,7 +30,8 @@ static std::string checkStage(const StageCost &stage) {
 }
 
 static std::string checkBoundary(const Boundary &boundary) {
-  if (!isFigure(boundary.forwardBytes) || !isFigure(boundary.backwardBytes))
+  if (!isFigure(boundary.forwardBytes) || !isFigure(boundary.backwardBytes) ||
+      !isFigure(boundary.slotBytes))
     return "bytes must be finite and not negative";
   if (!isFigure(boundary.latency))
     return "latency must be finite and not negative";

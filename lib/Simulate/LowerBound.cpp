@@ -75,8 +75,15 @@ double placedBytes(const schedule::Schedule &schedule, const Costs &costs, int64
     splits |= call.pass == schedule::Pass::WeightGrad;
   }
   for (int64_t chunk = 0; chunk < schedule.shape.chunks; ++chunk) {
-    const StageCost &stage = costs.stages[schedule.stage(rank, chunk)];
-    slots += schedule.slots[rank][chunk] * (stage.savedBytes + (splits ? stage.waitingBytes : 0));
+    const int64_t index = schedule.stage(rank, chunk);
+    const StageCost &stage = costs.stages[index];
+    const int32_t count = schedule.slots[rank][chunk];
+    slots += count * (stage.savedBytes + (splits ? stage.waitingBytes : 0));
+    // What it hands over to the next chunk lies in the slots of both.
+    if (index + 1 < schedule.shape.stages() && schedule.placement.staysAfter(index)) {
+      const Boundary &next = costs.boundaries[index];
+      slots += count * (next.forwardBytes + next.backwardBytes - next.slotBytes);
+    }
   }
   const RankCost &own = costs.ranks[rank];
   return own.staticBytes + messages + std::max(slots + most, own.updateTransient);

@@ -370,6 +370,7 @@ void Simulator::finishCompute(int32_t rank) {
 
 /// A message lies in an outbox of the chunk that makes it until it is sent. It lies in an inbox of
 /// the chunk that needs it until that call is over. Programs have as many as even times ask for.
+/// Between chunks of one rank it lies in slots.
 void Simulator::placeMemory() {
   schedule::Communication made =
       schedule::communicationOf(schedule, schedule::evenTimes(schedule.shape));
@@ -378,10 +379,11 @@ void Simulator::placeMemory() {
     for (int64_t chunk = 0; chunk < schedule.shape.chunks; ++chunk) {
       int64_t stage = schedule.stage(rank, chunk);
       const schedule::Boxes &boxes = made.boxes[rank][chunk];
-      if (stage > 0)
+      auto isSent = [&](int64_t after) { return !schedule.placement.staysAfter(after); };
+      if (stage > 0 && isSent(stage - 1))
         messages += boxes.forwardIn * costs.boundaries[stage - 1].forwardBytes +
                     boxes.backwardOut * costs.boundaries[stage - 1].backwardBytes;
-      if (stage + 1 < schedule.shape.stages())
+      if (stage + 1 < schedule.shape.stages() && isSent(stage))
         messages += boxes.forwardOut * costs.boundaries[stage].forwardBytes +
                     boxes.backwardIn * costs.boundaries[stage].backwardBytes;
     }

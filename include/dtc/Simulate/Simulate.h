@@ -79,6 +79,9 @@ struct Boundary {
   double bandwidth = 0; ///< bytes/s, each direction; needed where there are bytes to send
   double latency = 0;   ///< seconds
   int level = 0;        ///< of the links it goes over
+  /// Where memory is placed, and both stages lie on one rank: what of these bytes the stages have
+  /// in their slots anyway. What both of them have counts twice.
+  double slotBytes = 0;
   bool operator==(const Boundary &) const = default;
 };
 

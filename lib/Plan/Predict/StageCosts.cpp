@@ -409,6 +409,8 @@ simulate::Costs StageCosts::costs(const Runs &stages, const schedule::Placement 
     if (i > 0)
       result.boundaries.push_back(
           boundary(stages[i].begin, placement.rank(int64_t(i) - 1), placement.rank(int64_t(i))));
+    if (i > 0 && placement.staysAfter(int64_t(i) - 1))
+      result.boundaries.back().slotBytes = double(handedOverInSlots(stages[i - 1], stages[i]));
   }
   for (int64_t rank = 0; rank < degrees.pp; ++rank) {
     result.ranks.push_back(this->rank(runsOf(stages, placement, rank)));

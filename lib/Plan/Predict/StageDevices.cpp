@@ -106,6 +106,9 @@ simulate::Costs MixedStages::costs(const StageCosts::Runs &stages,
     if (i > 0)
       result.boundaries.push_back(
           boundary(stages[i].begin, size_t(placement.rank(int64_t(i) - 1)), holder));
+    if (i > 0 && placement.staysAfter(int64_t(i) - 1))
+      result.boundaries.back().slotBytes =
+          double(byRank[holder]->handedOverInSlots(stages[i - 1], stages[i]));
   }
   result.blockingSends = byRank[0]->blockingSends();
   result.placed = hasPlaces(byRank[0]->getModel().getCluster().software);

@@ -3,6 +3,7 @@
 #include "PlacedPrograms.h"
 
 #include "dtc/Plan/Predict/StageCosts.h"
+#include "dtc/Schedule/Descriptor.h"
 
 #include <algorithm>
 
@@ -71,6 +72,19 @@ bool StageCosts::placesCalls() const {
 
 int64_t StageCosts::slotBytes(const StageRun &run, bool splits) const {
   return savedBytes(run) + (splits && placesCalls() ? waitingBytes(run) : 0);
+}
+
+int64_t StageCosts::handedOverInSlots(const StageRun &before, const StageRun &after) const {
+  if (!placesCalls())
+    return 0;
+  const bool splits = schedule::describe(degrees.schedule).splitsBackward();
+  int64_t bytes = 0;
+  for (const StageRun &run : {before, after}) {
+    bytes += unitCosts.slotBytesOver(after.begin, run.kept, run.end, splits);
+    if (run.kept > run.begin)
+      bytes += recomputed->slotBytesOver(after.begin, run.begin, run.kept, splits);
+  }
+  return bytes;
 }
 
 int64_t StageCosts::heldBytes(const StageRun &run, const InFlight &held) const {

@@ -445,6 +445,7 @@ bool UnitCosts::addMemory(const Problem &problem, const ProblemFacts &facts,
   std::vector<int64_t> forward, backward;
   if (!addLive(steps, live.during, forward, backward))
     return false;
+  executedUses = std::move(uses);
   const StoredInStages stored = storedOf(problem, steps);
   addTemporaries(steps, stored.apart);
   addPeaks(steps, stored.joined, live, forward, backward);

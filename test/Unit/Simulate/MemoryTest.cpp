@@ -95,6 +95,29 @@ TEST(Memory, PlacesAreKeptAllStep) {
   EXPECT_EQ(places(ScheduleKind::ZeroBubble, 0), 100 + 40 + 25 + 7 + 5);
 }
 
+/// Between chunks of one rank, messages lie in slots. What both have there is one.
+TEST(Memory, WhatARankHandsOverLiesInSlots) {
+  ScheduleShape shape{ScheduleKind::ZeroBubbleV, 2, 2, 8};
+  const dtc::schedule::Schedule schedule = *dtc::schedule::makeSchedule(shape);
+  ASSERT_EQ(schedule.slots[1], (std::vector<int32_t>{3, 3}));
+  auto peak = [&](double forward, double backward, double inSlots) {
+    Costs costs = equalStages(shape);
+    costs.placed = true;
+    for (StageCost &stage : costs.stages)
+      stage.savedBytes = stage.keptBytes = 100;
+    costs.boundaries[1].forwardBytes = forward;
+    costs.boundaries[1].backwardBytes = backward;
+    costs.boundaries[1].slotBytes = inSlots;
+    costs.boundaries[1].bandwidth = 1;
+    const double bytes = run(shape, costs).ranks[1].peakBytes;
+    EXPECT_NEAR(leastPeakBytes(schedule, costs, 1), bytes, 1e-3);
+    return bytes;
+  };
+  EXPECT_EQ(peak(0, 0, 0), 3 * 200);
+  EXPECT_EQ(peak(7, 5, 0), 3 * (200 + 7 + 5)) << "neither stage keeps it";
+  EXPECT_EQ(peak(7, 5, 7 + 7), 3 * (200 - 7 + 5)) << "both keep the activation";
+}
+
 /// A message is in memory at the sender until it is sent. From then on it is at the receiver, until
 /// the call that needs it begins.
 TEST(Memory, MessagesTakePlaceAtBothEnds) {

@@ -216,6 +216,9 @@ public:
   /// StageCost::waitingBytes: what a slot has beside savedBytes, if the backward pass comes in two
   /// calls.
   int64_t waitingBytes(const StageRun &run) const;
+  /// Of what a stage hands over to the next one of its rank, the bytes that either has in a slot
+  /// anyway. What both have counts twice.
+  int64_t handedOverInSlots(const StageRun &before, const StageRun &after) const;
   /// What a microbatch holds between these two calls.
   int64_t keptBytes(const StageRun &run) const;
   int64_t temporaryBytes(StageCall call, const StageRun &run) const;

@@ -139,6 +139,9 @@ public:
   int64_t savedBytes(int a, int b) const { return saved(a, b); }
   /// What of it can be made again, of constants and buffers alone or of what else is kept.
   int64_t remadeBytes(int a, int b) const { return remadeSaved(a, b); }
+  /// Of what crosses a cut, forward or backward, the bytes that the units [a, b) have in a slot.
+  /// `splits`: the backward pass comes in two calls.
+  int64_t slotBytesOver(int cut, int a, int b, bool splits) const;
   /// The most that one microbatch takes while nothing else runs, what is stored of parameters
   /// and their gradients aside. `zero`: by which level these are stored, in one stage if there
   /// is no other. `share`: what a rank has of a block's gradients until they are added up.
@@ -255,6 +258,7 @@ private:
   FoldedCuts executed; ///< what was executed; the same, unless it was folded
   std::vector<int> executedUnit;                     ///< by position
   std::vector<PassSeconds> sums, collectives, hosts; ///< of the units before, by unit
+  std::vector<UnitUse> executedUses;                 ///< by units of the execution
   StageTable saved, remadeSaved, lateSaved, waiting;
   /// Of what is live in the whole model's execution, what isn't a stage's: of the forward pass
   /// before it, of the backward pass after it.

@@ -62,6 +62,26 @@ TEST_F(ProfileTest, EqualBlocksCostAndKeepTheSame) {
   EXPECT_GT(unitCosts.savedBytes(1, 3), unitCosts.savedBytes(1, 2));
 }
 
+/// Two stages that lie on one rank have what crosses between them once.
+TEST_F(ProfileTest, WhatCrossesIsInTheSlotsOfStagesThatReadIt) {
+  UnitCosts unitCosts = cutAt(cutPositions(problem, facts, blocks, 4));
+  int64_t kept = 0;
+  for (int cut = 1; cut < unitCosts.units(); ++cut)
+    for (int a = 0; a < cut; ++a)
+      for (int b = cut + 1; b <= unitCosts.units(); ++b) {
+        int64_t before = unitCosts.slotBytesOver(cut, a, cut, false);
+        int64_t after = unitCosts.slotBytesOver(cut, cut, b, false);
+        int64_t apart = unitCosts.savedBytes(a, cut) + unitCosts.savedBytes(cut, b);
+        int64_t twice = apart - unitCosts.savedBytes(a, b);
+        EXPECT_LE(twice, std::min(before, after)) << a << " " << cut << " " << b;
+        // Of the gradients that cross, some wait in a slot for those of weights.
+        EXPECT_LE(unitCosts.slotBytesOver(cut, a, cut, true) - before,
+                  unitCosts.waitingBytes(a, cut));
+        kept += after;
+      }
+  EXPECT_GT(kept, 0) << "norms read again what comes from the block before";
+}
+
 TEST(Rebatch, RefusesWhatHasNoFactorForTheBatch) {
   Problem one = transformer({1, 64, 2, 16, 1, 128});
   Result<Problem> more = rebatched(one, ProblemFacts(one), 4);

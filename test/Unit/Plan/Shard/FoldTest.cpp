@@ -104,6 +104,9 @@ void expectSame(const UnitCosts &folded, const UnitCosts &whole, const std::stri
       std::string where = text + " units " + std::to_string(a) + " to " + std::to_string(b);
       EXPECT_EQ(folded.savedBytes(a, b), whole.savedBytes(a, b)) << where;
       EXPECT_EQ(folded.remadeBytes(a, b), whole.remadeBytes(a, b)) << where;
+      for (int cut : {a, b})
+        EXPECT_EQ(folded.slotBytesOver(cut, a, b, true), whole.slotBytesOver(cut, a, b, true))
+            << where;
       EXPECT_EQ(folded.peakBytes(a, b), whole.peakBytes(a, b)) << where;
       for (auto part : {&UnitCosts::seconds, &UnitCosts::communication, &UnitCosts::host}) {
         PassSeconds x = (folded.*part)(a, b), y = (whole.*part)(a, b);
