@@ -146,6 +146,7 @@ public:
           on[stage]
               .own->prices(cuts[stage], cuts[stage + 1], on[stage].held, on[stage].budget)
               ->run);
+    recomputeRests();
     return Estimator::Outcome::Found;
   }
   /// However slow it is.
@@ -180,7 +181,8 @@ public:
     return byRank[0]->costs.rank({StageRun(0, units)}).staticBytes <= capacity;
   }
   /// Keeps the cuts, and recomputes as few blocks of each rank as it needs to hold all of its
-  /// chunks; false where it can't.
+  /// chunks, with what it had of messages where a simulated step was too large; false where it
+  /// can't.
   bool recomputeByRank() {
     std::vector<std::vector<int>> ends;
     for (size_t stage = 0; stage < runs.size(); ++stage)
@@ -191,17 +193,19 @@ public:
         simulate::Costs all = stageCosts();
         std::vector<bool> result;
         for (size_t rank = 0; rank < byRank.size(); ++rank)
-          result.push_back(holds(all, rank, room));
+          result.push_back(holds(all, rank, room, messages.empty() ? 0 : -messages[rank]));
         return result;
       };
-      if (recomputeFewest(schedule, ends, fits, runs))
+      if (recomputeFewest(schedule, ends, fits, runs)) {
+        recomputeRests();
         return true;
+      }
     }
     return false;
   }
   /// The seconds and the memory of a step with the stages as they were cut.
   Estimator::Outcome simulated(StepEstimates &steps, const EstimateOptions &options,
-                               Estimate &result, std::string &error) const {
+                               Estimate &result, std::string &error) {
     const schedule::ScheduleShape shape = scheduleShape(degrees);
     simulate::Costs all = stageCosts();
     if (simulate::lowerBound(shape, all) > options.limit)
@@ -217,7 +221,12 @@ public:
     }
     result.seconds = step.seconds;
     setMemory(step.peakBytes, result);
-    return result.fits() || options.anyMemory ? Outcome::Found : Outcome::TooLarge;
+    if (result.fits() || options.anyMemory)
+      return Outcome::Found;
+    messages.clear();
+    for (size_t rank = 0; rank < byRank.size(); ++rank)
+      messages.push_back(step.peakBytes[rank] - leastBytes(all, rank));
+    return Outcome::TooLarge;
   }
 
   std::vector<int> cuts;
@@ -261,11 +270,24 @@ private:
     return fullestHost(cluster, degrees, bytes);
   }
 
+  /// Plans recompute whole blocks. Where a stage computes again the part with which it ends, the
+  /// next one does so with the rest.
+  void recomputeRests() {
+    for (size_t stage = 1; stage < runs.size(); ++stage) {
+      StageRun &run = runs[stage];
+      const StagePrices &prices = byRank[schedule.placement.rank(int64_t(stage))]->prices;
+      if (runs[stage - 1].kept == run.begin && prices.isWithinBlock(run.begin))
+        run.kept = std::max(run.kept, prices.blockEnds(run.begin, run.end).front());
+    }
+  }
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
   double capacityOf(size_t rank) const { return memoryShare * byRank[rank]->capacity; }
+  /// Without messages, of which a simulated step alone knows how many there are at a time.
+  double leastBytes(const simulate::Costs &all, size_t rank) const {
+    return simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank));
+  }
   bool holds(const simulate::Costs &all, size_t rank, double share, double extra = 0) const {
-    return simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank)) <=
-           share * capacityOf(rank) + extra;
+    return leastBytes(all, rank) <= share * capacityOf(rank) + extra;
   }
   struct StageOn {
     RankStages *own = nullptr;
@@ -307,6 +329,7 @@ private:
   int units;
   std::optional<std::vector<int>> fixed;
   double memoryShare;
+  std::vector<double> messages; ///< by rank, in the last simulated step that was too large
 };
 
 /// The blocks that have a part which is recomputed.
@@ -442,7 +465,9 @@ Estimator::Outcome Estimator::estimate(const Degrees &degrees, const ShardVarian
     if (outcome == Outcome::Found) {
       outcome = tryRuns();
       bool isOpen = outcome == Outcome::TooLarge || share < kInfinity;
-      if (sharesMemory && isOpen && pipelines.recomputeByRank())
+      // Once more, when it is known what messages take.
+      if (sharesMemory && isOpen && pipelines.recomputeByRank() && tryRuns() == Outcome::TooLarge &&
+          pipelines.recomputeByRank())
         tryRuns();
     }
     if (outcome != Outcome::TooLarge)

@@ -20,8 +20,10 @@ StagePrices::StagePrices(StageCosts &costs, const Degrees &degrees, const UnitCo
     shifts[unit] = folded.shift(unit, unit);
   if (recomputed)
     costs.setRecomputed(*recomputed);
-  for (const Block &block : blocks)
+  for (const Block &block : blocks) {
+    begins.push_back(unitCosts.unitOf(block.first));
     ends.push_back(unitCosts.unitOf(block.last) + 1);
+  }
 }
 
 StagePrices::Stage &StagePrices::stageOf(const StageRun &run) {
@@ -138,21 +140,28 @@ std::optional<StagePrices::Price> StagePrices::within(StageRun run, const InFlig
   if (!recomputes)
     return std::nullopt;
   // The first end of a block up to which recomputing is enough.
-  auto first = std::upper_bound(ends.begin(), ends.end(), run.begin);
-  auto last = std::upper_bound(first, ends.end(), run.end);
-  auto end = std::partition_point(first, last, [&](int kept) {
+  const std::vector<int> all = blockEnds(run.begin, run.end);
+  auto end = std::partition_point(all.begin(), all.end(), [&](int kept) {
     run.kept = kept;
     return bytes(stage, run, held) > room;
   });
-  if (end == last)
+  if (end == all.end())
     return std::nullopt;
   run.kept = *end;
   return Price{seconds(stage, run), run};
 }
 
+bool StagePrices::isWithinBlock(int cut) const {
+  auto block = std::upper_bound(ends.begin(), ends.end(), cut) - ends.begin();
+  return block < std::ssize(begins) && begins[block] < cut;
+}
+
 std::vector<int> StagePrices::blockEnds(int begin, int end) const {
   auto first = std::upper_bound(ends.begin(), ends.end(), begin);
-  return {first, std::upper_bound(first, ends.end(), end)};
+  std::vector<int> result(first, std::upper_bound(first, ends.end(), end));
+  if (isWithinBlock(end))
+    result.push_back(end);
+  return result;
 }
 
 } // namespace dtc::plan

@@ -37,8 +37,11 @@ public:
   std::optional<Price> operator()(int a, int b, const InFlight &held, double budget);
   /// The price's seconds; infinite where it is too small. More than `limit` may be less than it is.
   double seconds(int a, int b, const InFlight &held, double budget, double limit);
-  /// Where blocks that may be recomputed end among these units.
+  /// Where blocks that may be recomputed end among these units. Of one that goes on in the next
+  /// stage, the part that is here ends with them.
   std::vector<int> blockEnds(int begin, int end) const;
+  /// Whether there are units of one block before a cut and behind it.
+  bool isWithinBlock(int cut) const;
 
 private:
   /// With the fewest blocks recomputed that keep to a budget; `seconds` infinite: nothing does.
@@ -92,8 +95,8 @@ private:
   /// these the stages are that end with the last of them at most.
   std::vector<int> shifts;
   int repeatedEnd;
-  std::vector<int> ends; ///< of blocks, in units
-  bool recomputes;       ///< some of them
+  std::vector<int> begins, ends; ///< of blocks, in units
+  bool recomputes;               ///< some of them
   FlatMap<Stage> stages; ///< by begin and end: few are asked for
   std::vector<std::vector<Stage *>> plain; ///< of these, by begin and length; null: unknown
 };

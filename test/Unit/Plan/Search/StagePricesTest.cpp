@@ -2,6 +2,7 @@
 #include "FoundStages.h"
 #include "Transformer.h"
 
+#include "dtc/Plan/Predict/Recomputation.h"
 #include "dtc/Plan/Search/StagePrices.h"
 
 #include <limits>
@@ -48,4 +49,51 @@ TEST(StagePrices, AreWholeUpToTheLimitAndAboveItBeyond) {
       }
   }
   EXPECT_GT(shortened, 100);
+}
+
+/// A stage may end within a block. What it has of it is computed again, too, once whole blocks
+/// before it aren't enough.
+TEST(StagePrices, RecomputePartsOfBlocks) {
+  Cluster on = cluster("dgx-h100");
+  FoundStages of(best(transformer({6, 512, 8, 128, 16, 1024}), 2, "dp=1,tp=1,pp=2", on), on);
+  const Problem &problem = of.found.problem;
+  std::vector<OpId> cuts = {0};
+  for (const Block &block : of.blocks)
+    for (OpId cut : {block.first, (block.first + block.last) / 2})
+      cuts.push_back(cut);
+  cuts.push_back(of.blocks.back().last + 1);
+  cuts.push_back(of.facts.lastForward + 1);
+  CostModel model(on, 2);
+  auto execution = [&](Recompute kind) {
+    RankExecution result(problem, of.facts, of.found.plan, model);
+    addRecomputation(result, problem, of.blocks, recomputeAll(of.blocks, kind), on.software);
+    return result;
+  };
+  const RankExecution plain = execution(Recompute::None);
+  const dtc::sharding::Mesh &mesh = of.found.plan.mesh;
+  UnitCosts units(problem, of.facts, plain, mesh, cuts, of.blocks);
+  UnitCosts again(problem, of.facts, execution(Recompute::Full), mesh, cuts, of.blocks);
+  StageCosts costs(model, of.found.plan.degrees, mesh, units,
+                   findWeights(problem, of.facts, of.found.plan, plain, units, on.software),
+                   of.blocks, scalarSums(problem, mesh));
+  StagePrices prices(costs, of.found.plan.degrees, units, of.blocks, &again);
+  const int first = units.unitOf(of.blocks[1].first), end = first + 3; // one block and a half
+  EXPECT_EQ(prices.blockEnds(first, end), (std::vector<int>{first + 2, end}));
+  EXPECT_EQ(prices.blockEnds(first, first + 2), std::vector<int>{first + 2});
+  EXPECT_EQ(prices.blockEnds(first, first + 1), std::vector<int>{first + 1});
+  EXPECT_TRUE(prices.isWithinBlock(end));
+  EXPECT_FALSE(prices.isWithinBlock(first));
+  EXPECT_FALSE(prices.isWithinBlock(units.units()));
+  const StagePrices::InFlight held{8, false};
+  auto bytes = [&](int kept) {
+    StageRun run(first, end);
+    run.kept = kept;
+    return costs.rank({run}).staticBytes + costs.transientBytes(run) +
+           double(costs.heldBytes(run, held));
+  };
+  ASSERT_LT(bytes(end), 0.9 * bytes(first + 2));
+  auto keptWithin = [&](double budget) { return prices(first, end, held, budget)->run.kept; };
+  EXPECT_EQ(keptWithin(1.1 * bytes(first)), first);
+  EXPECT_EQ(keptWithin(1.05 * bytes(first + 2)), first + 2);
+  EXPECT_EQ(keptWithin(1.05 * bytes(end)), end);
 }
