@@ -48,7 +48,8 @@ private:
   int copyOf(int buffer) {
     auto [it, isNew] = copies.try_emplace(buffer, static_cast<int>(execution.buffers.size()));
     if (isNew)
-      execution.buffers.push_back({execution.buffers[buffer].bytes, false});
+      execution.buffers.push_back(
+          {.bytes = execution.buffers[buffer].bytes, .persistent = false, .isCopy = true});
     return it->second;
   }
   void add(ExecutionStep step);

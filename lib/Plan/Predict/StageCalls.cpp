@@ -202,9 +202,15 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
 /// steps during the buffer's life.
 void TemporaryFinder::spread(const Liveness::Life &life, std::span<Temporary> to) const {
   int first = units[maker[life.buffer]], last = reach[life.buffer];
+  int64_t bytes = execution.buffers[life.buffer].bytes;
+  if (execution.buffers[life.buffer].isCopy)
+    for (Temporary &at : to)
+      if (at.unit > first) {
+        at.below += bytes;
+        at.outside += bytes;
+      }
   if (first == last)
     return;
-  int64_t bytes = execution.buffers[life.buffer].bytes;
   for (Temporary &at : to) {
     bool comes = at.unit != first, leaves = at.unit != last;
     at.below += (isForward() ? comes : leaves) ? bytes : 0;

@@ -152,6 +152,7 @@ std::vector<UnitUse> UnitCosts::usesOf(const Problem &problem, const ProblemFact
         uses[buffer].writer = unit;
         uses[buffer].forwardWriter = !step.backward();
         uses[buffer].isStatic = step.op >= 0 && facts.isStatic[step.op];
+        uses[buffer].isCopy = execution.buffers[buffer].isCopy && !uses[buffer].isStatic;
       }
     for (int buffer : step.reads) {
       add(step.backward() ? uses[buffer].backward : uses[buffer].forward, unit);
@@ -232,6 +233,7 @@ UnitUse UnitCosts::wholeUse(const UnitUse &use) const {
   };
   UnitUse result{fold.at(use.writer), use.forwardWriter, whole(use.forward), whole(use.backward),
                  whole(use.late),     use.isTerm,        use.isStatic};
+  result.isCopy = use.isCopy;
   result.bytes = use.bytes;
   if (use.remadeFrom >= 0) {
     result.remadeFrom = whole({use.remadeFrom}).back();
@@ -381,6 +383,8 @@ struct MemoryTables {
   }
   void add(const UnitUse &use) {
     addPassing(use, passing);
+    if (use.isCopy)
+      addReceived(use);
     if (!use.late.empty())
       (use.forwardWriter ? lateSaved : waiting).addToStagesWith(use.late, use.bytes);
     if (use.forwardWriter) {
@@ -393,6 +397,19 @@ struct MemoryTables {
     } else {
       addAfter(use, after);
     }
+  }
+  /// Stages with readers of a copy that begin after its writer keep what they received.
+  void addReceived(const UnitUse &use) {
+    auto addTo = [&](StageTable &table, const std::vector<int> &readers, int64_t bytes) {
+      std::vector<int> units{use.writer};
+      std::ranges::copy_if(readers, std::back_inserter(units),
+                           [&](int unit) { return unit > use.writer; });
+      table.addToStagesWith(units, bytes);
+      table.addToStagesWith({use.writer}, -bytes);
+    };
+    addTo(saved, use.backward, use.bytes);
+    addTo(lateSaved, use.late, use.bytes);
+    addTo(waiting, use.late, -use.bytes);
   }
   StageTable saved, remadeSaved, lateSaved, waiting, before, after, passing[kStageCalls];
 };

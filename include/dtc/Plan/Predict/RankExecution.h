@@ -47,6 +47,7 @@ struct ExecutionStep {
 struct Buffer {
   int64_t bytes = 0;
   bool persistent = false; ///< an argument or result: not part of the activations
+  bool isCopy = false;     ///< of another one, which the forward pass makes, computed again
 };
 
 /// A gradient that the microbatches leave to be summed once a step.

@@ -58,7 +58,8 @@ struct Temporary {
   size_t step = 0;
   int unit = 0;
   int64_t live = 0;
-  /// What of it lies in messages if a stage begins with the step's unit, ends with it, or both.
+  /// What of it lies in messages if a stage begins with the step's unit, ends with it, or both. Of
+  /// what is computed again, a stage has nothing that units before it made.
   int64_t below = 0, above = 0, outside = 0;
   /// What of it is added to gradients as it is made, and lies there. `ofScattered`: the same of
   /// gradients that ZeRO-2 scatters, which lie there only where it doesn't.

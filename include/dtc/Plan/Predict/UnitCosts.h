@@ -46,6 +46,9 @@ struct UnitUse {
   bool isStatic = false; ///< made of constants and buffers alone
   /// Stages with both of these units make it again rather than keep it (RemadeValues.h); -1: none.
   int remadeFrom = -1, remadeTo = -1;
+  /// Computed again for the backward pass. A stage that begins after its writer has kept instead
+  /// what it received in the forward pass.
+  bool isCopy = false;
   int64_t bytes = 0;
   auto operator<=>(const UnitUse &) const = default;
 };

@@ -2,6 +2,7 @@
 #include "Search/CutPositions.h"
 #include "Transformer.h"
 
+#include "dtc/Plan/Predict/Recomputation.h"
 #include "dtc/Plan/Predict/UnitCosts.h"
 
 using namespace dtc::plan;
@@ -80,6 +81,19 @@ TEST_F(ProfileTest, WhatCrossesIsInTheSlotsOfStagesThatReadIt) {
         kept += after;
       }
   EXPECT_GT(kept, 0) << "norms read again what comes from the block before";
+}
+
+TEST_F(ProfileTest, AStageThatBeginsWithinABlockKeepsWhatItReceives) {
+  const Block &block = blocks[1];
+  addRecomputation(execution, problem, blocks, {{1, Recompute::Full}}, on.software);
+  OpId product = block.last;
+  while (problem.ops[product].kind != OpKind::Contraction)
+    --product;
+  UnitCosts unitCosts = cutAt({0, block.first, product, block.last + 1, facts.lastForward + 1});
+  const int64_t stream = int64_t{4} * 256 * 512 * 2;
+  EXPECT_EQ(unitCosts.savedBytes(1, 3), stream) << "a whole block keeps what it begins with";
+  EXPECT_EQ(unitCosts.savedBytes(1, 2), stream);
+  EXPECT_EQ(unitCosts.savedBytes(2, 3), stream) << "what the last product reads";
 }
 
 TEST(Rebatch, RefusesWhatHasNoFactorForTheBatch) {
