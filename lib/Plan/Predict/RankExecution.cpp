@@ -160,6 +160,9 @@ RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &s
   std::vector<Copy> &known = copies[value];
   bool backward = reader >= 0 && problem.ops[reader].backward.has_value();
   bool again = backward && (plan.degrees.regather || model.getCluster().software.gathersAgain);
+  if (auto part = keptParts.find(value);
+      backward && part != keptParts.end() && part->second.sharding == sharding)
+    return part->second;
   for (Copy &copy : known)
     if (copy.sharding == sharding && !(again && copy.gathered))
       return copy;
@@ -325,9 +328,11 @@ void RankExecution::runOp(OpId id) {
   run.inPlace = writesInPlace(op);
   for (size_t i = 0; i < op.operands.size(); ++i) {
     Copy &copy = bring(op.operands[i], sharding::operandSharding(op.rule, choice, i), id);
+    const bool reads = readsItself(id, op.operands[i]);
     if (isMeasured(id))
-      run.operandReads.push_back(copy.buffers.size() == 1 ? int(run.reads.size()) : -1);
-    run.reads.insert(run.reads.end(), copy.buffers.begin(), copy.buffers.end());
+      run.operandReads.push_back(reads && copy.buffers.size() == 1 ? int(run.reads.size()) : -1);
+    if (reads)
+      run.reads.insert(run.reads.end(), copy.buffers.begin(), copy.buffers.end());
   }
   addRounds(id);
   addRing(id);
@@ -340,10 +345,14 @@ void RankExecution::runOp(OpId id) {
     int64_t bytes = localBytes(problem.values[value], sharding, plan.mesh);
     bool isFused = !exists(value) && std::ssize(run.reads) <= kMostFused;
     bool alias = ((op.kind == OpKind::View || isFused) && !isCopiedPart(value, bytes, run.reads)) ||
-                 (joinsInPlace(problem, facts, id) &&
-                  model.isOwnProgram());
-    if (!alias)
+                 (joinsInPlace(problem, facts, id) && model.isOwnProgram());
+    const bool isPart = alias && isKeptPart(value, bytes, run.reads);
+    if (!alias || isPart)
       run.writes.push_back(addBuffer(bytes));
+    if (isPart) {
+      buffers.back().isPart = true;
+      keptParts[value] = {sharding, {run.writes.back()}};
+    }
     // A fused value is its operands until the kernel that ends the chain.
     make(value, std::move(sharding),
          alias ? atMostTwice(run.reads) : std::vector<int>{run.writes.back()});

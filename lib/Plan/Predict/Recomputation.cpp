@@ -76,6 +76,11 @@ void Replay::add(ExecutionStep step) {
     step.saved = copyOf(step.saved);
     step.writes = {step.saved};
   } else {
+    // Where the whole is made again, its parts needn't be copied.
+    std::erase_if(step.writes, [&](int buffer) {
+      return execution.buffers[buffer].isPart && execution.buffers[step.reads[0]].isCopy &&
+             copies.try_emplace(buffer, step.reads[0]).second;
+    });
     for (int &buffer : step.writes)
       buffer = copyOf(buffer);
     if (step.saved >= 0)

@@ -4,10 +4,15 @@
 #include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/AttentionParts.h"
 #include "dtc/Plan/Plan/Materialization.h"
+#include "dtc/Plan/Solve/Distinct.h"
 
 #include <algorithm>
 
 namespace dtc::plan {
+
+using sharding::operandSharding;
+using sharding::resultSharding;
+using sharding::TensorSharding;
 
 /// Experts of a rank of its own are computed by kernels that find rows where they are. Ranks that
 /// share experts exchange rows, which lie in order then.
@@ -40,6 +45,74 @@ bool RankExecution::isCopiedPart(ValueId value, int64_t bytes, const std::vector
     return problem.ops[reader].kind == OpKind::Attention &&
            (!isReadInPlace(problem, facts, reader, value) || gathersKeys(reader));
   });
+}
+
+/// Whether an op's result is a part of what it reads, or all of it in another order.
+static bool isView(const Op &op) {
+  return op.operands.size() == 1 && (op.kind == OpKind::View || op.kind == OpKind::Reindex);
+}
+
+/// Of a value and its views, those that the backward pass reads as they are made. What the forward
+/// pass brings to another sharding is there in that one.
+void RankExecution::addReadAgain(ValueId value, std::vector<ValueId> &to) const {
+  const OpId producer = facts.producer[value];
+  auto brought = [&](OpId reader, bool backward) {
+    std::vector<TensorSharding> result;
+    const Op &op = problem.ops[reader];
+    for (size_t i = 0; op.backward.has_value() == backward && i < op.operands.size(); ++i)
+      if (op.operands[i] == value && readsItself(reader, value))
+        result.push_back(operandSharding(op.rule, plan.ops[reader], i));
+    return result;
+  };
+  std::vector<TensorSharding> before;
+  const std::vector<ValueId> &results = problem.ops[producer].results;
+  const TensorSharding made =
+      resultSharding(problem.ops[producer].rule, plan.ops[producer],
+                     static_cast<size_t>(std::ranges::find(results, value) - results.begin()));
+  for (OpId reader : facts.consumers[value])
+    for (TensorSharding &sharding : brought(reader, false))
+      before.push_back(std::move(sharding));
+  for (OpId reader : facts.consumers[value]) {
+    const Op &op = problem.ops[reader];
+    for (const TensorSharding &sharding : brought(reader, true))
+      if (sharding == made || std::ranges::count(before, sharding) == 0)
+        to.push_back(value);
+    if (!op.backward && isView(op))
+      for (ValueId view : op.results)
+        addReadAgain(view, to);
+  }
+}
+
+/// What a call leaves to others are results of its function. Where these read parts of a tensor
+/// alone, less than the whole, each is copied.
+bool RankExecution::isKeptPart(ValueId value, int64_t bytes, const std::vector<int> &from) const {
+  if (plan.degrees.pp == 1 || !hasPlaces() || from.size() != 1 || buffers[from[0]].persistent ||
+      buffers[from[0]].bytes <= placedBytes(bytes))
+    return false;
+  ValueId whole = value;
+  for (OpId view = facts.producer[value]; view >= 0 && isView(problem.ops[view]);
+       view = facts.producer[whole])
+    whole = problem.ops[view].operands[0];
+  if (whole == value || problem.ops[facts.producer[value]].backward || facts.producer[whole] < 0 ||
+      copies[whole].front().buffers != from)
+    return false;
+  std::vector<ValueId> again;
+  addReadAgain(whole, again);
+  keepDistinct(again);
+  int64_t sum = 0;
+  for (ValueId part : again)
+    sum += problem.values[part].bytes();
+  return std::ranges::binary_search(again, value) && sum < problem.values[whole].bytes();
+}
+
+/// Attention that is products and a softmax makes its gradients of probabilities, without what it
+/// returned. Steps of a ring read that.
+bool RankExecution::readsItself(OpId id, ValueId operand) const {
+  const Op &op = problem.ops[id];
+  if (!op.backward || op.kind != OpKind::Attention || op.forward < 0 ||
+      operand != problem.ops[op.forward].results[0] || !hasPlaces())
+    return true;
+  return work.goesRound(id, plan.ops[id]) || (!op.decomposed && !keepsScores(id));
 }
 
 } // namespace dtc::plan

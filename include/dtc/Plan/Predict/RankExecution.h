@@ -48,6 +48,7 @@ struct Buffer {
   int64_t bytes = 0;
   bool persistent = false; ///< an argument or result: not part of the activations
   bool isCopy = false;     ///< of another one, which the forward pass makes, computed again
+  bool isPart = false;     ///< of a larger one, for the backward pass alone
 };
 
 /// A gradient that the microbatches leave to be summed once a step.
@@ -108,6 +109,9 @@ private:
   int64_t unpackedBytes(OpId op) const;
   void addRing(OpId op);
   bool isCopiedPart(ValueId value, int64_t bytes, const std::vector<int> &from) const;
+  void addReadAgain(ValueId value, std::vector<ValueId> &to) const;
+  bool isKeptPart(ValueId value, int64_t bytes, const std::vector<int> &from) const;
+  bool readsItself(OpId op, ValueId operand) const;
   void addMask(OpId op, ExecutionStep &step);
   bool isTakenApart(OpId op) const;
   bool sumsTermsAlone(OpId op) const;
@@ -131,6 +135,7 @@ private:
   std::shared_ptr<std::vector<std::vector<Copy>>> sharedCopies;
   std::vector<std::vector<Copy>> &copies; ///< by value; the first as it was made
   std::map<OpId, int> saved;             ///< buffers that a forward op keeps for its backward
+  std::map<ValueId, Copy> keptParts;     ///< what the backward pass reads of them
 };
 
 /// The memory that buffers other than the arguments take at each step, and what it leaves of them.
