@@ -105,7 +105,7 @@ public:
         enter(i);
   }
 
-  std::vector<Temporary> run();
+  Temporaries run();
 
 private:
   static constexpr size_t kNone = ~size_t{0};
@@ -127,6 +127,7 @@ private:
   std::vector<bool> scattered;   ///< by buffer: gradients, and with `placeTerms` their terms
   std::vector<size_t> maker;     ///< by buffer: the first step that writes it
   std::vector<int> reach;        ///< by buffer: the unit in which the call uses it last
+  std::vector<TermOfOthers> terms;
 };
 
 } // namespace
@@ -190,10 +191,13 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
           liveness.endAt(buffer, maker[buffer]);
         continue;
       }
-      if (adds ? isAlone && !calls.writesResultsAlone(maker[buffer]) : !isHere(buffer))
+      if (adds ? isAlone && !calls.writesResultsAlone(maker[buffer]) : !isHere(buffer)) {
         atHome[buffer] = true;
-      else if (!isHere(buffer))
+        if (scattered[buffer] && units[maker[buffer]] > units[i])
+          terms.push_back({units[i], units[maker[buffer]], execution.buffers[buffer].bytes});
+      } else if (!isHere(buffer)) {
         liveness.endAt(buffer, maker[buffer]);
+      }
     }
   }
 }
@@ -228,7 +232,7 @@ std::vector<bool> TemporaryFinder::elsewhere() const {
   return result;
 }
 
-std::vector<Temporary> TemporaryFinder::run() {
+Temporaries TemporaryFinder::run() {
   Liveness liveness(execution, elsewhere());
   std::vector<bool> atHome(execution.buffers.size(), false);
   placeTerms(liveness, atHome);
@@ -260,12 +264,11 @@ std::vector<Temporary> TemporaryFinder::run() {
         (scattered[life.buffer] ? at.ofScattered : at.atHome) +=
             execution.buffers[life.buffer].bytes;
   }
-  return result;
+  return {std::move(result), std::move(terms)};
 }
 
-std::vector<Temporary> temporariesOf(const RankExecution &execution, const StageCalls &calls,
-                                     StageCall call, const std::vector<int> &units,
-                                     const std::vector<bool> &scattered) {
+Temporaries temporariesOf(const RankExecution &execution, const StageCalls &calls, StageCall call,
+                          const std::vector<int> &units, const std::vector<bool> &scattered) {
   return TemporaryFinder(execution, calls, call, units, scattered).run();
 }
 

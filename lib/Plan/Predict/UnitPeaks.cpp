@@ -287,14 +287,26 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
   return result;
 }
 
+/// By stages that begin with the sum, or behind it, and end before a term is made.
+StageTable UnitCosts::termsOfOthers(const std::vector<TermOfOthers> &terms) const {
+  StageTable result(units());
+  const FoldedUnits &fold = executed.units;
+  for (const TermOfOthers &term : terms)
+    if (!fold.repeats(term.sum) && !fold.repeats(term.maker))
+      result.addToStagesWithin(fold.at(term.sum), fold.at(term.maker), term.bytes);
+  result.finish();
+  return result;
+}
+
 /// Of programs without places, StageCosts asks for gradients of weights alone.
 void UnitCosts::addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored) {
   for (int call = 0; call < kStageCalls; ++call) {
     auto kind = static_cast<StageCall>(call);
     if (!steps.execution.hasPlaces() && kind != StageCall::WeightGrad)
       continue;
-    const std::vector<Temporary> all = temporariesOf(
-        steps.execution, steps.calls, kind, steps.units, scatteredGradients(steps.execution));
+    const auto [all, terms] = temporariesOf(steps.execution, steps.calls, kind, steps.units,
+                                            scatteredGradients(steps.execution));
+    othersTerms[call] = termsOfOthers(terms);
     for (int storing = 0; storing < storings(steps.execution); ++storing)
       addTemporaries(
           kind, storing, stored, steps.waits,
@@ -386,19 +398,22 @@ int64_t UnitCosts::temporaryBytes(StageCall call, int a, int b, int zero, double
   const UnitPeaks &most = mostOf[storing(zero)][int(call)];
   const InMessages &less = inMessages[storing(zero)][int(call)];
   const UnitPeaks &ends = endOf[storing(zero)][int(call)];
+  const int64_t ofOthers = storing(zero) > 0 ? othersTerms[int(call)](a, b) : 0;
   int64_t end = 0;
   if (!ends.isEmpty())
     end = ends.of(a, b, a, a + 1, share) + ends.atEnd(a, b, share) -
           endInMessages[storing(zero)][int(call)][a];
   if (!ends.isEmpty() && b - a > 1)
-    end = std::max(end, ends.of(a, b, a + 1, b, share) - passing[int(call)](a, b));
+    end = std::max(end, ends.of(a, b, a + 1, b, share) - passing[int(call)](a, b) - ofOthers);
+  int64_t result = 0;
   if (b - a == 1)
-    return std::max({int64_t{0}, end, most(a, b, share) - less.outside[a]});
-  int64_t result = std::max({end, most.of(a, b, a, a + 1, share) - less.below[a],
-                             most.of(a, b, b - 1, b, share) - less.above[b - 1]});
+    result = most(a, b, share) - less.outside[a];
+  else
+    result = std::max(most.of(a, b, a, a + 1, share) - less.below[a],
+                      most.of(a, b, b - 1, b, share) - less.above[b - 1]);
   if (b - a > 2)
     result = std::max(result, most.of(a, b, a + 1, b - 1, share) - passing[int(call)](a, b));
-  return std::max<int64_t>(0, result);
+  return std::max({int64_t{0}, end, result - ofOthers});
 }
 
 /// What each executed unit has of the whole execution, with a level of ZeRO.

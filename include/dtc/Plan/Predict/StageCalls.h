@@ -69,10 +69,20 @@ struct Temporary {
   int64_t after = 0, afterOutside = 0;
 };
 
-/// Of each step of the call. `units`: by step of the execution. `scattered`: buffers of gradients
-/// that ZeRO-2 scatters.
-std::vector<Temporary> temporariesOf(const RankExecution &execution, const StageCalls &calls,
-                                     StageCall call, const std::vector<int> &units,
-                                     const std::vector<bool> &scattered);
+/// A term of a gradient that ZeRO-2 scatters, and whose sum is in a unit before its own. A stage
+/// without the unit that makes it has nothing of it, though it is live until it is added up.
+struct TermOfOthers {
+  int sum = 0, maker = 0; ///< units
+  int64_t bytes = 0;
+};
+
+struct Temporaries {
+  std::vector<Temporary> steps; ///< of the call, in order
+  std::vector<TermOfOthers> terms;
+};
+
+/// `units`: by step of the execution. `scattered`: buffers of gradients that ZeRO-2 scatters.
+Temporaries temporariesOf(const RankExecution &execution, const StageCalls &calls, StageCall call,
+                          const std::vector<int> &units, const std::vector<bool> &scattered);
 
 } // namespace dtc::plan

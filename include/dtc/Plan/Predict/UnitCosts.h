@@ -237,6 +237,7 @@ private:
   void addSteps(const ExecutedSteps &steps, const StoredLiveness &stored, const LiveBytes &live,
                 int storing, PassMost of[2]) const;
   void addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored);
+  StageTable termsOfOthers(const std::vector<TermOfOthers> &terms) const;
   template <typename Most>
   void addTemporaries(StageCall kind, int storing, const StoredLiveness &stored,
                       const std::vector<bool> &waits, const std::vector<Most> &units);
@@ -280,6 +281,7 @@ private:
   std::vector<int64_t> endInMessages[kStorings][kStageCalls]; ///< in the unit of a stage of one
   /// Of what is live in a call in the whole model's execution, what passes by a stage.
   StageTable passing[kStageCalls];
+  StageTable othersTerms[kStageCalls]; ///< the same of terms of scattered gradients
   std::vector<int64_t> sentForward, sentBackward;
   std::vector<Readers> argumentReaders;
 };
