@@ -158,6 +158,25 @@ void Clustering::mergeInLine(int from, int into) {
   }
 }
 
+/// Whether a kernel of rows gives whole tensors to others and to this one numbers of its rows
+/// alone. In one kernel with it, they would be in memory beside what it makes: probabilities that
+/// are computed again would be there beside their gradients.
+bool Clustering::wouldWait(int producer, int consumer, int64_t rows) const {
+  auto isReadBy = [&](Value value, int number) {
+    return llvm::any_of(usesOf(value),
+                        [&](const Use &use) { return clusterOf.lookup(use.user) == number; });
+  };
+  bool givesWhole = false;
+  for (Value output : outputsOf(producer)) {
+    if (elementsOf(output) == rows)
+      continue;
+    if (isReadBy(output, consumer))
+      return false;
+    givesWhole = true;
+  }
+  return givesWhole;
+}
+
 bool Clustering::canMerge(int producer, int consumer) {
   const Cluster &a = clusters[producer], &b = clusters[consumer];
   if (a.special || b.special || a.columns || b.columns ||
@@ -177,7 +196,7 @@ bool Clustering::canMerge(int producer, int consumer) {
     }
   }
   if (rows) {
-    if (!fitsRows(rows, a) || !fitsRows(rows, b))
+    if (!fitsRows(rows, a) || !fitsRows(rows, b) || wouldWait(producer, consumer, rows))
       return false;
   } else {
     int64_t elements = elementsOf(outputsOf(producer).front());

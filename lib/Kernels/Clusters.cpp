@@ -42,12 +42,16 @@ static bool goesAlone(Operation *op) { return isa<graph::PickOp>(op); }
 /// Between float types: half precision has one around every operation.
 static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
 
-/// A sum of its own that nothing reads but rounded, which is how it is stored then.
-static bool roundsReduction(Operation *op) {
-  Value sum = isa<arith::TruncFOp>(op) ? op->getOperand(0) : Value();
-  while (sum && sum.hasOneUse() && sum.getDefiningOp<graph::ReshapeOp>())
-    sum = sum.getDefiningOp()->getOperand(0);
-  return sum && sum.hasOneUse() && elementsOf(op) > 1 && sum.getDefiningOp<graph::ReduceOp>();
+/// The op that rounds a value, where nothing else reads it.
+static Operation *roundingOf(Operation *op) {
+  while (op->hasOneUse()) {
+    op = *op->user_begin();
+    if (isa<arith::TruncFOp>(op))
+      return op;
+    if (!isa<graph::ReshapeOp>(op))
+      break;
+  }
+  return nullptr;
 }
 
 /// A sum over parameters, which must not become one kernel with all of their shapes.
@@ -109,35 +113,57 @@ void Clustering::findRequired() {
         require(operand);
 }
 
-bool Clustering::isCheapElementwise(Operation *op) {
-  if (!graph::isElementwise(op) || isRequired(op->getResult(0)) || roundsReduction(op))
-    return false;
-  bool scalar = elementsOf(op) == 1;
-  const size_t mostLeaves = scalar ? 3 : 1;
-  // Large leaves: what the chain of free ops in front of it reads.
-  OpSet chain;
-  ValueSet leaves;
-  chain.insert(op);
-  for (size_t i = 0; i < chain.size() && leaves.size() <= mostLeaves; ++i)
-    for (Value operand : chain[i]->getOperands()) {
+/// The most large leaves of what each reader computes for itself.
+static size_t mostLeaves(Operation *op) { return elementsOf(op) == 1 ? 3 : 1; }
+
+/// What a value of half precision is widened from, where readers compute that for themselves, too.
+Operation *Clustering::narrowSourceOf(Operation *op) const {
+  if (!isa<arith::ExtFOp>(op))
+    return nullptr;
+  Operation *source = graph::withoutReshapes(op->getOperand(0)).getDefiningOp();
+  bool isRepeated = source && graph::isElementwise(source) && freeOps.count(source);
+  return isRepeated && !isa<arith::ConstantOp>(source) ? source : nullptr;
+}
+
+Clustering::Chain Clustering::chainOf(Operation *op, bool endsAtNarrow) const {
+  const bool isScalar = elementsOf(op) == 1;
+  Chain chain;
+  chain.ops.insert(op);
+  for (size_t i = 0; i < chain.ops.size() && chain.leaves.size() <= mostLeaves(op); ++i) {
+    Operation *source = endsAtNarrow ? narrowSourceOf(chain.ops[i]) : nullptr;
+    if (source && elementsOf(source) == elementsOf(op)) {
+      chain.leaves.insert(source->getResult(0));
+      continue;
+    }
+    for (Value operand : chain.ops[i]->getOperands()) {
       Operation *producer = operand.getDefiningOp();
       if (producer && freeOps.count(producer))
-        chain.insert(producer);
-      else if (scalar || elementsOf(operand) * 8 > elementsOf(op))
-        leaves.insert(operand);
+        chain.ops.insert(producer);
+      else if (isScalar || elementsOf(operand) * 8 > elementsOf(op))
+        chain.leaves.insert(operand);
     }
-  if (leaves.size() > mostLeaves)
-    return false;
+  }
+  return chain;
+}
+
+bool Clustering::isCheap(Operation *op, const Chain &chain) const {
+  const bool isScalar = elementsOf(op) == 1;
   // A byte that is kept costs less than drawing again.
-  if (llvm::any_of(chain, llvm::IsaPred<graph::PhiloxOp>))
+  if (chain.leaves.size() > mostLeaves(op) ||
+      llvm::any_of(chain.ops, llvm::IsaPred<graph::PhiloxOp>))
     return false;
   // Computing again what one tensor determines saves storing it, unless columns would do so
   // for each row.
-  auto dear = llvm::count_if(chain, isDear);
-  if (dear > kMostDear && !scalar)
+  auto dear = llvm::count_if(chain.ops, isDear);
+  if (dear > kMostDear && !isScalar)
     return false;
-  auto length = llvm::count_if(chain, [](Operation *op) { return !isConversion(op); });
-  return length <= kLongestFree && (scalar || dear == 0 || !leavingRows.contains(op));
+  auto length = llvm::count_if(chain.ops, [](Operation *op) { return !isConversion(op); });
+  return length <= kLongestFree && (isScalar || dear == 0 || !leavingRows.contains(op));
+}
+
+bool Clustering::isCheapElementwise(Operation *op) const {
+  return graph::isElementwise(op) && !isRequired(op->getResult(0)) &&
+         isCheap(op, chainOf(op, /*endsAtNarrow=*/false));
 }
 
 void Clustering::findLeavingRows() {
@@ -279,10 +305,9 @@ void Clustering::assign(Operation *op) {
     return;
   int number = uses.empty() ? -1 : clusterOf.lookup(uses.front().user);
   auto isOther = [&](const Use &use) { return clusterOf.lookup(use.user) != number; };
-  bool isMoved = llvm::any_of(uses, [](const Use &use) { return use.way > Way::Rows; });
-  if (stored || llvm::any_of(uses, isOther) || !canJoin(op, number, uses) ||
-      (isMoved && roundsReduction(op))) {
-    newCluster(op);
+  if (stored || llvm::any_of(uses, isOther) || !canJoin(op, number, uses)) {
+    if (stored || !storeNarrowSource(op))
+      storeRounded(op, newCluster(op));
     return;
   }
   Cluster &cluster = clusters[number];
@@ -300,6 +325,39 @@ void Clustering::assign(Operation *op) {
     else
       cluster.columns = true;
   }
+}
+
+/// What nothing reads but rounded is rounded before it is stored.
+void Clustering::storeRounded(Operation *op, int number) {
+  Operation *rounding = roundingOf(op);
+  if (!rounding || clusters[number].special || elementsOf(op) == 1)
+    return;
+  if (auto known = clusterOf.find(rounding); known != clusterOf.end()) {
+    OpSet &with = clusters[known->second].ops;
+    if (with.size() == 1)
+      return;
+    with.remove(rounding);
+  }
+  freeOps.erase(rounding);
+  movedOps.erase(rounding);
+  clusters[number].ops.insert(rounding);
+  clusterOf[rounding] = number;
+  for (Operation *read = op; read != rounding; read = *read->user_begin())
+    knownUses.erase(read->getResult(0));
+}
+
+/// Stores what a value follows from in half precision, by cheap arithmetic, instead of the value.
+bool Clustering::storeNarrowSource(Operation *op) {
+  if (!graph::isElementwise(op))
+    return false;
+  const Chain chain = chainOf(op, /*endsAtNarrow=*/true);
+  if (chain.leaves.size() != 1 || !isCheap(op, chain))
+    return false;
+  Operation *source = chain.leaves[0].getDefiningOp();
+  if (!source || !freeOps.erase(source))
+    return false;
+  freeOps.insert(op);
+  return true;
 }
 
 Clustering::Clustering(func::FuncOp func, target::KernelLimits limits)

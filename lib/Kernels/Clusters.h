@@ -15,6 +15,8 @@
 // backwards; each joins the cluster of its consumers if that is one cluster and
 // the way allows it. A value that several clusters or library calls need is
 // stored, and its cluster merged with the nearest consumer of the same rows.
+// In half precision what is stored is narrow where it may be: y = round(f(x))
+// rather than f(x) that only the rounding reads, and x rather than f(widen(x)).
 #pragma once
 
 #include "dtc/Kernels/KernelBody.h"
@@ -83,10 +85,20 @@ private:
 
   void findRequired();
   void findFree();
-  bool isCheapElementwise(mlir::Operation *op);
+  /// Free ops that an op is computed by, itself included, and the large values that these read.
+  struct Chain {
+    OpSet ops;
+    ValueSet leaves;
+  };
+  mlir::Operation *narrowSourceOf(mlir::Operation *op) const;
+  Chain chainOf(mlir::Operation *op, bool endsAtNarrow) const;
+  bool isCheap(mlir::Operation *op, const Chain &chain) const;
+  bool isCheapElementwise(mlir::Operation *op) const;
   void findLeavingRows();
   void assign(mlir::Operation *op);
   int newCluster(mlir::Operation *op);
+  void storeRounded(mlir::Operation *op, int cluster);
+  bool storeNarrowSource(mlir::Operation *op);
   /// The uses of a value by ops that are in clusters, through free ops. Ops are put into
   /// clusters backwards, so the uses of a value are known, and stay, once its turn comes.
   llvm::ArrayRef<Use> usesOf(mlir::Value value) const;
@@ -99,6 +111,7 @@ private:
   bool fitsRows(int64_t rows, const Cluster &cluster) const;
   bool mergeVertically(int producer);
   void mergeSiblings();
+  bool wouldWait(int producer, int consumer, int64_t rows) const;
   bool canMerge(int producer, int consumer);
   bool areSiblings(int first, int second);
   bool haveSameColumns(int first, int second) const;

@@ -21,11 +21,11 @@ LARGE = ["gpt --layers 2 --width 768 --heads 12 --sequence 1024 --batch 8 --voca
 PARTED = {
     "gpt2": (10, 105), "gpt_neox": (14, 100), "llama": (5, 100), "qwen2": (5, 101),
     # Classifiers: tensors of a few bytes.
-    "bert_classifier": (8, 91), "mlp": (-1, 63), "vit": (6, 90),
+    "bert_classifier": (8, 91), "mlp": (-1, 74), "vit": (6, 90),
     # Attention with a mask, a bias or a window is taken apart. Its softmax is priced with it, as a library's.
-    "bart": (15, 85), "bert": (-6, 50), "bert_odd": (-6, 47), "gpt2_mask": (3, 70), "mistral": (-7, 62), "t5": (-13, 89),
+    "bart": (15, 85), "bert": (-6, 52), "bert_odd": (-6, 48), "gpt2_mask": (3, 70), "mistral": (-7, 62), "t5": (-13, 89),
     # Kernels find the slots of experts and fill them.
-    "mixtral": (4, 111), "moe": (-4, 84),
+    "mixtral": (4, 111), "moe": (-4, 85),
     # Gradients of convolutions' weights are widened by kernels, which isn't priced. Batch norms have more kernels than formed.
     "convnext": (-6, 62), "mobilenet": (38, 150), "resnet18": (38, 12), "resnet_tiny": (24, 76),
 }

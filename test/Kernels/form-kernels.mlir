@@ -31,6 +31,72 @@ func.func @rounded(%x: tensor<64x128x32xf32>) -> tensor<64x64xbf16> {
 
 // -----
 
+// So is one whose only reader could round it.
+// CHECK-LABEL: func @rounded_columns
+// CHECK-NEXT: %[[S:.*]] = exec.launch @columns_{{[0-9]+}}(%arg0) {{.*}} -> tensor<64x128xbf16>
+// CHECK-NEXT: exec.launch @rows_{{[0-9]+}}(%[[S]])
+// CHECK-NEXT: return
+func.func @rounded_columns(%x: tensor<64x32x128xf32>) -> tensor<64xf32> {
+  %0 = dtc.reduce sum %x [1] : tensor<64x32x128xf32> -> tensor<64x128xf32>
+  %1 = arith.truncf %0 : tensor<64x128xf32> to tensor<64x128xbf16>
+  %2 = arith.extf %1 : tensor<64x128xbf16> to tensor<64x128xf32>
+  %3 = dtc.reduce sum %2 [1] : tensor<64x128xf32> -> tensor<64xf32>
+  return %3 : tensor<64xf32>
+}
+
+// -----
+
+// A product that two kernels read rounded is stored rounded.
+// CHECK-LABEL: func @rounded_product
+// CHECK-NEXT: exec.launch @rows_{{.*}} -> (tensor<64x128xbf16>, tensor<64xf32>)
+// CHECK-NEXT: exec.launch @columns_{{.*}} : (tensor<64x128xbf16>) -> tensor<128xf32>
+// CHECK-NEXT: return
+func.func @rounded_product(%a: tensor<64x128xf32>, %b: tensor<64x128xf32>) -> (tensor<64xf32>, tensor<128xf32>) {
+  %0 = arith.mulf %a, %b : tensor<64x128xf32>
+  %1 = arith.truncf %0 : tensor<64x128xf32> to tensor<64x128xbf16>
+  %2 = arith.extf %1 : tensor<64x128xbf16> to tensor<64x128xf32>
+  %3 = dtc.reduce sum %2 [1] : tensor<64x128xf32> -> tensor<64xf32>
+  %4 = dtc.reduce sum %2 [0] : tensor<64x128xf32> -> tensor<128xf32>
+  return %3, %4 : tensor<64xf32>, tensor<128xf32>
+}
+
+// -----
+
+// Too dear to be computed by both kernels that read it, a value of f32 isn't stored where it follows
+// from one in half precision.
+// CHECK-LABEL: func @narrow
+// CHECK-NEXT: exec.launch @rows_{{.*}} -> (tensor<64x128xbf16>, tensor<64xf32>)
+// CHECK-NEXT: exec.launch @columns_{{.*}} : (tensor<64x128xbf16>) -> tensor<128xf32>
+// CHECK-NEXT: return
+func.func @narrow(%a: tensor<64x128xbf16>) -> (tensor<64xf32>, tensor<128xf32>) {
+  %0 = math.exp %a : tensor<64x128xbf16>
+  %1 = arith.extf %0 : tensor<64x128xbf16> to tensor<64x128xf32>
+  %2 = math.exp %1 : tensor<64x128xf32>
+  %3 = math.exp %2 : tensor<64x128xf32>
+  %4 = dtc.reduce sum %3 [1] : tensor<64x128xf32> -> tensor<64xf32>
+  %5 = dtc.reduce sum %3 [0] : tensor<64x128xf32> -> tensor<128xf32>
+  return %4, %5 : tensor<64xf32>, tensor<128xf32>
+}
+
+// -----
+
+// A kernel that gives a whole tensor to others isn't made one with a kernel that reads numbers of its
+// rows alone. The tensor would be in memory beside what that one makes.
+// CHECK-LABEL: func @no_waiting
+// CHECK-NEXT: %[[R:.*]]:2 = exec.launch @rows_{{[0-9]+}}(%arg0)
+// CHECK-NEXT: exec.launch @pointwise_{{[0-9]+}}(%{{.*}}, %{{.*}})
+// CHECK-NEXT: return
+func.func @no_waiting(%s: tensor<64x128xf32>, %d: tensor<64x128xf32>) -> (tensor<64x128xf32>, tensor<64x128xf32>) {
+  %0 = dtc.reduce max %s [1] : tensor<64x128xf32> -> tensor<64xf32>
+  %1 = dtc.broadcast %0 [0] : tensor<64xf32> -> tensor<64x128xf32>
+  %2 = arith.subf %s, %1 : tensor<64x128xf32>
+  %3 = math.exp %2 : tensor<64x128xf32>
+  %4 = arith.mulf %d, %1 : tensor<64x128xf32>
+  return %3, %4 : tensor<64x128xf32>, tensor<64x128xf32>
+}
+
+// -----
+
 // Residual addition, normalization and both statistics are one kernel.
 // CHECK: exec.kernel @rows_0 extent 128
 // CHECK-LABEL: func @residual_norm
