@@ -26,6 +26,8 @@ ROWS = [
     *((model, 4, "dp=2,tp=2", "bf16", None, "adamw")
       for model in ("bert", "vit", "t5", "bart", "qwen2", "gpt_neox", "mobilenet", "moe")),
     *(("bert", 1, plan, "bf16", None, "adamw") for plan in ("dp=1,recompute=none", "dp=1,recompute=full")),  # keep probabilities
+    # One kernel with probabilities and their gradients had a third tensor of their size.
+    *(("gpt_neox", 2, plan, "bf16", None, "adamw") for plan in ("dp=1,tp=2,sp=on,recompute=full", "dp=1,cp=2,recompute=full")),
     ("mixtral", 4, "tp=4", "fp32", None, "adamw"),
     ("mixtral", 4, "dp=2,tp=2", "fp32", None, "adamw"),
     *(("mixtral", devices, plan, "fp32", None, "adamw")
@@ -86,10 +88,10 @@ def test_forward_alone_holds_neither_gradients_nor_states(model, precision, devi
 CUBLAS_WORKSPACE = 32 << 20  # lies in the arena; the plan counts it as reserved
 
 
-def check_gpu_prediction(*flags: object) -> None:
+def check_gpu_prediction(*flags: object, most: float = 0.05) -> None:
     memory = json.loads(check_call("dtc", "plan", *flags, "--json").out)["predicted"]["memory"]
     predicted, arena = sum(memory.values()) - memory["reserved"] + CUBLAS_WORKSPACE, arena_bytes(*flags)
-    assert abs(predicted / arena - 1) <= 0.05, f"predicted {predicted}, arena {arena}"
+    assert abs(predicted / arena - 1) <= most, f"predicted {predicted}, arena {arena}"
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +125,14 @@ def test_parts_that_attention_reads_on_gpus_are_predicted(precision):
     flags = [MODELS / "gpt_neox.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy", "--global-batch", 4096,
              "--precision", precision, "--plan", "dp=1,micro_batch=4096,recompute=none"]
     check_gpu_prediction(*flags)
+
+
+@pytest.mark.parametrize("model,batch", [("gpt2", 4096), ("bert", 8192), ("bart", 8192), ("moe", 1024)])
+def test_gpus_store_in_half_precision_what_norms_read(model, batch):
+    """What the backward pass reads of the first norms would be in f32, 2.6 to 4.1 % of these arenas."""
+    flags = [MODELS / f"{model}.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy", "--global-batch", batch,
+             "--precision", "bf16", "--plan", f"dp=1,micro_batch={batch},recompute=none"]
+    check_gpu_prediction(*flags, most=0.01)
 
 
 def test_copies_of_parts_are_planned_where_the_target_makes_them(monkeypatch):
@@ -238,7 +248,8 @@ def test_stages_hold_nothing_in_vain(model, plan, rank, most):
     ("gpt_neox", 2, "dp=1,pp=2,schedule=interleaved,chunks=2,recompute=none", 0.01),  # of packed heads slots have one part: 8.1 %
     ("bart", 4, "dp=2,pp=2,schedule=interleaved,chunks=2,zero=3,recompute=none", 0.025),  # the decoder's embeddings are another stage's: 7.5 %
     ("convnext", 4, "dp=2,pp=2,schedule=interleaved,chunks=2,zero=3,recompute=selective", 0.03),  # stages begin behind all blocks: 19 %
-    ("bert", 4, "dp=2,pp=2,schedule=1f1b,zero=2,recompute=selective", 0.045)])  # a tied weight is scattered before the others of its unit: 7.3 %
+    ("bert", 4, "dp=2,pp=2,schedule=1f1b,zero=2,recompute=selective", 0.03),  # a tied weight is scattered before the others of its unit: 7.3 %
+    ("bart", 4, "dp=2,pp=2,schedule=1f1b,zero=2,recompute=none", 0.03)])  # its part waits while its stage goes on: 5.7 %
 def test_prediction_of_small_stages(model, devices, plan, most):
     """What passes by a stage, messages and tied weights are large shares of these."""
     for role in memory.measure(memory.Case("", "", MODELS / f"{model}.onnx", devices, plan + ",micro_batch=1")):

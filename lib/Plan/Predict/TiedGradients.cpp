@@ -59,8 +59,10 @@ void addTiedGradients(StoredLiveness &stored, const RankExecution &execution,
     if (keepsToEnd || others[unit] == 0)
       stored.gradients[unit] += bytes;
     for (size_t step = first + 1; step < made; ++step)
-      if (unitOfStep[step] == unit)
+      if (unitOfStep[step] == unit) {
         stored.scattered[step] += bytes;
+        stored.tied[step] += bytes;
+      }
   }
 }
 

@@ -11,6 +11,10 @@ static std::vector<int64_t> sumsOf(std::vector<int64_t> first, const std::vector
     first[unit] += second[unit];
   return first;
 }
+/// Of gradients that wait, what one of the shares of UnitPeaks::kLeft takes.
+static int64_t waitingOf(int64_t bytes, size_t i) {
+  return i > 0 ? std::llround(UnitPeaks::kLeft[i] * double(bytes)) : 0;
+}
 static RangeMax sumOf(std::vector<int64_t> first, const std::vector<int64_t> &second) {
   return RangeMax(sumsOf(std::move(first), second));
 }
@@ -22,11 +26,12 @@ UnitPeaks::UnitPeaks(const std::vector<int64_t> &each, const Beside &beside,
     left.clear(); // most have nothing, and need no peaks by share
   for (size_t i = 0; i < (left.empty() ? 1 : std::size(kLeft)); ++i) {
     auto waiting = [&](const std::vector<int64_t> &of, size_t unit) {
-      return i > 0 && unit < of.size() ? std::llround(kLeft[i] * double(of[unit])) : 0;
+      return unit < of.size() ? waitingOf(of[unit], i) : 0;
     };
     std::vector<int64_t> alone = each, after;
     for (size_t unit = 0; unit < units; ++unit) {
       alone[unit] += waiting(ownLeft, unit);
+      alone[unit] += beside.within[i].empty() ? 0 : beside.within[i][unit];
       after.push_back(alone[unit] + beside.ofAfter[unit] + waiting(left, neighbours->after[unit]));
     }
     withBefore[i] = sumOf(alone, beside.ofBefore);
@@ -252,6 +257,9 @@ struct UnitMost {
   int64_t besideBoth = -1;                       ///< -1: there is no such step
   /// After the step that leaves all of its gradients, with what lies in messages then.
   int64_t scattered = 0, end = 0, endInMessages = 0;
+  int64_t tied = 0; ///< of what is scattered then, what waits
+  /// In steps beside what waits, with parts of that by UnitPeaks::kLeft.
+  std::array<int64_t, std::size(UnitPeaks::kLeft)> within = {};
 };
 
 } // namespace
@@ -278,10 +286,14 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
       most.besideGathers = std::max(most.besideGathers, bytes);
     if (isBeside && besideScatters[at.step])
       most.besideBoth = std::max(most.besideBoth, bytes);
+    const int64_t tied = storing > 0 ? stored.tied[at.step] : 0;
+    for (size_t i = 0; i < (tied > 0 ? std::size(UnitPeaks::kLeft) : 0); ++i)
+      most.within[i] = std::max(most.within[i], bytes + waitingOf(tied, i));
     if (storing > 0 && stored.scattered[at.step] >= most.scattered) {
       most.scattered = stored.scattered[at.step];
       most.end = at.after + most.scattered;
       most.endInMessages = at.afterOutside;
+      most.tied = tied;
     }
   }
   return result;
@@ -334,11 +346,21 @@ void UnitCosts::addTemporaries(StageCall kind, int storing, const StoredLiveness
     return;
   }
   const Exchanged exchanged{stored, !forward, gathers, scatters, waits};
-  mostOf[storing][call] = peaksOf(whole(&Most::all), exchanged,
-                                  {whole(&Most::all), whole(&Most::besideScatters),
-                                   whole(&Most::besideGathers), whole(&Most::besideBoth)});
+  UnitPeaks::ByShare within, withinEnd;
+  const bool ties = scatters && std::ranges::any_of(
+                                    units, [](const Most &unit) { return unit.within.back() > 0; });
+  for (size_t i = 0; ties && i < within.size(); ++i) {
+    within[i] = forWhole([&](int unit) {
+      return std::max<int64_t>(0, units[unit].within[i] - std::max<int64_t>(0, units[unit].all));
+    });
+    withinEnd[i] = forWhole([&](int unit) { return waitingOf(units[unit].tied, i); });
+  }
+  mostOf[storing][call] =
+      peaksOf(whole(&Most::all), exchanged,
+              {whole(&Most::all), whole(&Most::besideScatters), whole(&Most::besideGathers),
+               whole(&Most::besideBoth), std::move(within)});
   if (scatters) {
-    endOf[storing][call] = endsOf(whole(&Most::end), exchanged);
+    endOf[storing][call] = endsOf(whole(&Most::end), exchanged, std::move(withinEnd));
     endInMessages[storing][call] = whole(&Most::endInMessages);
   }
 }
@@ -354,6 +376,7 @@ UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const Exchanged &e
                            hasAfter ? ofBlocks(after) : nothing, ofBlocks(stored.gradients)});
   }
   UnitPeaks::Beside others{nothing, nothing, nothing};
+  others.within = most.within;
   if (backward && gathers)
     others.ofBefore = countedBeside(beside(stored.backward, false), most.all, most.besideGathers);
   if (scatters) {
@@ -372,11 +395,13 @@ UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const Exchanged &e
 
 /// As a block scatters its gradients, those of the block after it may not be added up yet
 /// (Bucket.cpp), and the next block's parameters are there. `own`: of units after their last step.
-UnitPeaks UnitCosts::endsOf(std::vector<int64_t> own, const Exchanged &exchanged) const {
+UnitPeaks UnitCosts::endsOf(std::vector<int64_t> own, const Exchanged &exchanged,
+                            UnitPeaks::ByShare within) const {
   const std::vector<int64_t> nothing(units(), 0), gradients = ofBlocks(exchanged.stored.gradients);
   if (!exchanging)
     return UnitPeaks(std::move(own), {nothing, gradients, gradients});
   UnitPeaks::Beside others{nothing, nothing, gradients, gradients};
+  others.within = std::move(within);
   if (exchanged.gathers)
     others.ofBefore = beside(exchanged.stored.backward, false);
   const std::vector<int64_t> after = beside(exchanged.stored.gradients, true, exchanged.waits);

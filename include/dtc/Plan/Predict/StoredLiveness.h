@@ -24,6 +24,9 @@ namespace dtc::plan {
 struct StoredLiveness {
   /// Bytes of parameters (ZeRO-3) and of gradients (ZeRO-2 and 3) of a step's own unit.
   std::vector<int64_t> gathered, scattered; ///< by step
+  /// Of what is scattered, tied gradients that a step's unit has scattered already. Their parts
+  /// wait to be added up.
+  std::vector<int64_t> tied; ///< by step
   /// What a unit gathers before its forward and its backward pass, and scatters.
   std::vector<int64_t> forward, backward, gradients; ///< by unit
   /// By unit, the step of the backward pass before which the next unit's parameters are gathered:

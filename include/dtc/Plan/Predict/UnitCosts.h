@@ -25,6 +25,7 @@
 #include "dtc/Plan/Solve/StageTable.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 namespace dtc::plan {
@@ -70,6 +71,9 @@ struct UnitNeighbours {
 /// they are in the stage, too.
 class UnitPeaks {
 public:
+  /// Shares of gradients that wait for their sum, for which there are peaks.
+  static constexpr double kLeft[] = {0, 1. / 16, 1. / 2};
+  using ByShare = std::array<std::vector<int64_t>, std::size(kLeft)>;
   /// What each unit holds of others' parameters and gradients.
   struct Beside {
     std::vector<int64_t> ofBefore, ofAfter;
@@ -77,6 +81,8 @@ public:
     std::vector<int64_t> ownLeft = {}; ///< the same of a unit's own, as it scatters them
     /// What there is beyond the sum of what counts of both, where both are in the stage.
     std::vector<int64_t> together = {};
+    /// What parts of a unit's own gradients add to its most that wait while it goes on.
+    ByShare within = {};
   };
   UnitPeaks() = default;
   explicit UnitPeaks(std::vector<int64_t> each) : units(each.size()) {
@@ -103,7 +109,6 @@ private:
   std::shared_ptr<const UnitNeighbours> neighbours;
   /// With what is left of its own gradients, and of those of the block after it, by the shares of
   /// kLeft.
-  static constexpr double kLeft[] = {0, 1. / 16, 1. / 2};
   RangeMax own[3], withBefore[3], withAfter[3], withBoth[3];
   std::vector<int64_t> left, ownLeft;       ///< by unit, of its own block or its own
   std::vector<int64_t> sumBefore, sumAfter; ///< of the units before each, if they exchange together
@@ -219,10 +224,12 @@ private:
   /// scatter, or both; -1: it has no step with both.
   struct Most {
     std::vector<int64_t> all, besideScatters, besideGathers, besideBoth;
+    UnitPeaks::ByShare within = {}; ///< what parts of tied gradients add
   };
   UnitPeaks peaksOf(const std::vector<int64_t> &own, const Exchanged &exchanged,
                     const Most &most) const;
-  UnitPeaks endsOf(std::vector<int64_t> own, const Exchanged &exchanged) const;
+  UnitPeaks endsOf(std::vector<int64_t> own, const Exchanged &exchanged,
+                   UnitPeaks::ByShare within = {}) const;
   std::shared_ptr<const UnitNeighbours> neighboursOf(const Exchanged &exchanged) const;
   std::vector<int64_t> ofBlocks(const std::vector<int64_t> &byBlock) const;
   /// Of a pass in the whole model's execution, by executed unit.
