@@ -32,7 +32,7 @@ private:
   LogicalResult addArguments();
   LogicalResult addOps();
   LogicalResult addOp(Operation *op);
-  LogicalResult addForm(Operation *source, plan::Op &op);
+  void addForm(Operation *source, plan::Op &op);
   const plan::Op *likeOf(Operation *op);
   LogicalResult addResults();
   FailureOr<ValueId> addValue(Value value, plan::Value facts);
@@ -200,18 +200,14 @@ const plan::Op *Extractor::likeOf(Operation *source) {
 }
 
 /// What the program of the target makes of the op.
-LogicalResult Extractor::addForm(Operation *source, plan::Op &op) {
+void Extractor::addForm(Operation *source, plan::Op &op) {
   op.decomposed = op.kind == OpKind::Attention && forms.staysWhole && !forms.staysWhole(source);
   op.inProduct = forms.isPartOfProduct && forms.isPartOfProduct(source);
   if (op.kind != OpKind::Attention || op.decomposed)
-    return success();
+    return;
   op.partAlignment = forms.attentionAlignment;
-  if (!forms.workspace)
-    return success();
-  FailureOr<uint64_t> bytes = forms.workspace(source);
-  if (succeeded(bytes))
-    op.workspace = double(*bytes);
-  return bytes;
+  if (forms.attentionWorkspace)
+    op.workspace = forms.attentionWorkspace(source);
 }
 
 LogicalResult Extractor::addOp(Operation *source) {
@@ -220,8 +216,7 @@ LogicalResult Extractor::addOp(Operation *source) {
     return failure();
   plan::Op op = *like;
   op.location = locationName(source->getLoc());
-  if (failed(addForm(source, op)))
-    return failure();
+  addForm(source, op);
   op.operands.reserve(source->getNumOperands());
   op.results.reserve(source->getNumResults());
   bool addsToAccumulator = false;

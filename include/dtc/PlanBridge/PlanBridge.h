@@ -22,8 +22,8 @@ namespace dtc::planbridge {
 struct OpForms {
   using Predicate = llvm::function_ref<bool(mlir::Operation *)>;
   Predicate staysWhole = {}; ///< Target::staysWhole
-  /// Bytes that the library needs for an op that stays whole (Workspace::bytesOf).
-  llvm::function_ref<mlir::FailureOr<uint64_t>(mlir::Operation *)> workspace = {};
+  /// Target::attentionWorkspace, of attention that stays whole.
+  llvm::function_ref<sharding::AttentionWorkspace(mlir::Operation *)> attentionWorkspace = {};
   Predicate isPartOfProduct = {}; ///< kernels::isPartOfProduct
   int64_t attentionAlignment = 0; ///< Target::attentionAlignment
 };

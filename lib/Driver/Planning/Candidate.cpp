@@ -21,10 +21,9 @@ Outcome<plan::Problem> extractProblem(const Environment &env, const Options &opt
                                       Trained &trained) {
   auto staysWhole = [&](Operation *op) { return env.target->staysWhole(op); };
   auto isPart = [&](Operation *op) { return kernels::isPartOfProduct(op, *env.target); };
-  auto workspace = env.target->workspace(trained.module(), options.threadsPerRank);
-  auto bytesOf = [&](Operation *op) { return workspace->bytesOf(op); };
+  auto workspace = [&](Operation *op) { return env.target->attentionWorkspace(op); };
   auto extracted = planbridge::extract(
-      trained.module(), {staysWhole, bytesOf, isPart, env.target->attentionAlignment()});
+      trained.module(), {staysWhole, workspace, isPart, env.target->attentionAlignment()});
   if (failed(extracted))
     return ErrorCategory::Failed;
   plan::Problem problem = std::move(*extracted);

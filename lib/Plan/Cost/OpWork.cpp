@@ -123,7 +123,7 @@ double OpWork::scratchBytes(OpId id) const {
     return op.scratch + (op.backward ? 0 : logitBytes(op));
   if (const std::optional<int> flash = model.getCluster().software.flashAttention)
     return *flash > 0 ? 0 : op.scratch;
-  return op.decomposed ? op.scratch : op.workspace;
+  return op.decomposed ? op.scratch : 0;
 }
 
 double OpWork::savedBytes(OpId id) const {
@@ -281,19 +281,37 @@ static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, L
   work.k = k;
 }
 
-/// Queries [b, s, heads, e] and keys [b, t, heads, e]: s and t of each head of
-/// each sample.
+/// Queries [b, s, heads, e] and keys [b, t, heads, e].
+static bool hasHeads(const Op &op) {
+  return op.kind == OpKind::Attention && op.rule->operands.size() >= 3 &&
+         op.rule->operands[0].size() == 4 && op.rule->operands[1].size() == 4;
+}
+
+static int64_t localSize(const Op &op, const std::vector<FactorId> &dim, const OpSharding &choice,
+                         const Mesh &mesh) {
+  int64_t size = 1;
+  for (FactorId factor : dim)
+    size *= op.rule->factors[factor].size / mesh.size(choice.factors[factor]);
+  return size;
+}
+
+double OpWork::libraryBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+  const Op &op = problem.ops[id];
+  if (!isGpu() || !hasHeads(op) || op.decomposed || model.getCluster().software.flashAttention)
+    return 0;
+  auto local = [&](size_t operand, size_t dim) {
+    return localSize(op, op.rule->operands[operand][dim], choice, mesh);
+  };
+  return double(
+      op.workspace.bytes(local(0, 0), local(0, 2), local(1, 2), local(0, 1), local(1, 1)));
+}
+
+/// s and t of each head of each sample.
 static void setAttention(const Op &op, const OpSharding &choice, const Mesh &mesh,
                          LocalWork &work) {
-  if (op.kind != OpKind::Attention || op.rule->operands.size() < 3 ||
-      op.rule->operands[0].size() != 4 || op.rule->operands[1].size() != 4)
+  if (!hasHeads(op))
     return;
-  auto local = [&](const std::vector<FactorId> &dim) {
-    int64_t size = 1;
-    for (FactorId factor : dim)
-      size *= op.rule->factors[factor].size / mesh.size(choice.factors[factor]);
-    return size;
-  };
+  auto local = [&](const std::vector<FactorId> &dim) { return localSize(op, dim, choice, mesh); };
   const TensorFactors &query = op.rule->operands[0], &key = op.rule->operands[1];
   work.attention = true;
   work.decomposed = op.decomposed;

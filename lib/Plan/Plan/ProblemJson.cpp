@@ -59,6 +59,8 @@ static void from_json(const json &j, DimRead &read) {
   j.at(2).get_to(read.step);
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttentionWorkspace, fixed, perQuery, perSharedKey, tile)
+
 } // namespace dtc::sharding
 
 namespace dtc::plan {
@@ -129,7 +131,7 @@ static void to_json(json &j, const Op &op) {
     j["reads"] = op.reads;
   if (op.decomposed)
     j["decomposed"] = true;
-  if (op.workspace != 0)
+  if (op.workspace != sharding::AttentionWorkspace())
     j["workspace"] = op.workspace;
   if (op.partAlignment != 0)
     j["part_alignment"] = op.partAlignment;
@@ -158,7 +160,8 @@ static void from_json(const json &j, Op &op) {
   op.window = j.value("window", int64_t(0));
   op.reads = j.value("reads", std::vector<sharding::DimRead>{});
   op.decomposed = j.value("decomposed", false);
-  op.workspace = j.value("workspace", 0.0);
+  op.workspace = j.value("workspace", sharding::AttentionWorkspace());
+  op.workspace.tile = std::max<int64_t>(1, op.workspace.tile);
   op.partAlignment = j.value("part_alignment", int64_t(0));
   op.inProduct = j.value("in_product", false);
   op.groupedExperts = j.value("grouped_experts", -1);

@@ -293,10 +293,9 @@ double RankExecution::scoreCopies(OpId id) const {
 
 /// Local bytes inside an op. A library's workspace is reserved already, up to a size.
 double RankExecution::ownScratch(OpId id) const {
-  const double bytes = work.scratchBytes(id) * localShare(plan.ops[id], plan.mesh);
-  const bool isLibrary =
-      isOwnAttention(model.device(), model.getCluster().software) && problem.ops[id].workspace > 0;
-  return isLibrary ? std::max(0.0, bytes - model.reserve(0).workspace) : bytes;
+  const double library = work.libraryBytes(id, plan.ops[id], plan.mesh);
+  return work.scratchBytes(id) * localShare(plan.ops[id], plan.mesh) +
+         std::max(0.0, library - model.reserve(0).workspace);
 }
 
 int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {

@@ -56,6 +56,9 @@ public:
   }
   bool hasWideConvolutions() const override { return false; }
   int64_t attentionAlignment() const override { return readsParts() ? kAttentionAlignment : 0; }
+  sharding::AttentionWorkspace attentionWorkspace(Operation *op) const override {
+    return cuda::attentionWorkspace(op);
+  }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims, usesEpilogues()}; }
   target::KernelLimits kernelLimits() const override {
     return {kMostOps, /*anyExtent=*/false, kBusyBlocks * kWarp, kMostPieces, kMostOperands};

@@ -124,28 +124,40 @@ static uint64_t bytesOf(Type type) {
 /// The gradients of queries are summed up in fp32, as is a number for each row; engines for older
 /// GPUs sum them up once more. Where heads share keys, those of keys and values are made for each
 /// head. Queries and keys come in tiles.
-static uint64_t attentionWorkspace(ArrayRef<int64_t> query, ArrayRef<int64_t> key,
-                                   ArrayRef<int64_t> value, bool isBackward) {
-  constexpr uint64_t kTile = 128, kFixed = 1024;
+static sharding::AttentionWorkspace workspaceOfHeads(int64_t queryHead, int64_t valueHead,
+                                                     bool isBackward) {
+  constexpr int64_t kTile = 128, kFixed = 1024;
   if (!isBackward)
-    return kFixed;
-  uint64_t heads = query[0] * query[2], queries = llvm::alignTo(query[1], kTile),
-           keys = llvm::alignTo(key[1], kTile);
-  uint64_t bytes = kFixed + 4 * heads * queries * (2 * query[3] + 1);
-  if (query[2] != key[2])
-    bytes += 2 * heads * keys * (query[3] + value[3]);
-  return bytes;
+    return {.fixed = kFixed};
+  return {.fixed = kFixed,
+          .perQuery = 4 * (2 * queryHead + 1),
+          .perSharedKey = 2 * (queryHead + valueHead),
+          .tile = kTile};
+}
+
+sharding::AttentionWorkspace attentionWorkspace(Operation *op) {
+  return workspaceOfHeads(graph::shapeOf(op->getOperand(0))[3],
+                          graph::shapeOf(op->getOperand(2))[3], !isa<graph::AttentionOp>(op));
+}
+
+/// Queries and keys: samples, lengths, heads and their size.
+static uint64_t bytesOf(const sharding::AttentionWorkspace &workspace, ArrayRef<int64_t> query,
+                        ArrayRef<int64_t> key) {
+  return workspace.bytes(query[0], query[2], key[2], query[1], key[1]);
 }
 
 FailureOr<uint64_t> LibraryWorkspace::bytesOf(Operation *op) {
   if (isa<exec::MatmulOp>(op))
     return kWorkspace;
-  if (auto call = dyn_cast<exec::AttentionOp>(op))
-    return attentionWorkspace(call.placeOf(0).getShape(), call.placeOf(1).getShape(),
-                              call.placeOf(2).getShape(), call.getBackward());
+  if (auto call = dyn_cast<exec::AttentionOp>(op)) {
+    ArrayRef<int64_t> query = call.placeOf(0).getShape();
+    return cuda::bytesOf(
+        workspaceOfHeads(query[3], call.placeOf(2).getShape()[3], call.getBackward()), query,
+        call.placeOf(1).getShape());
+  }
   if (target::isAttention(op))
-    return attentionWorkspace(graph::shapeOf(op->getOperand(0)), graph::shapeOf(op->getOperand(1)),
-                              graph::shapeOf(op->getOperand(2)), !isa<graph::AttentionOp>(op));
+    return cuda::bytesOf(attentionWorkspace(op), graph::shapeOf(op->getOperand(0)),
+                         graph::shapeOf(op->getOperand(1)));
   if (!target::isConv(op))
     return 0;
   return kWorkspace + cuda::bytesOf(op->getOperand(0).getType()) +

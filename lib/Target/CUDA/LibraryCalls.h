@@ -16,6 +16,9 @@ inline constexpr int64_t kAttentionAlignment = 8;
 /// windows DTC_CUDNN_WINDOW=1.
 bool takesAttention(mlir::Operation *op);
 
+/// What cuDNN needs for this attention beside its tensors.
+sharding::AttentionWorkspace attentionWorkspace(mlir::Operation *op);
+
 /// Refuses products and convolutions that the libraries haven't, naming the first op of each.
 mlir::LogicalResult checkLibraryCalls(mlir::ModuleOp module);
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "dtc/Plan/Plan/Result.h"
+#include "dtc/Sharding/AttentionWorkspace.h"
 #include "dtc/Sharding/OpCost.h"
 #include "dtc/Sharding/SharedRule.h"
 #include "dtc/Sharding/Strides.h"
@@ -98,7 +99,8 @@ struct Op {
   /// Attention that dtc's own program computes as products and a softmax, as no library of the
   /// target takes it whole.
   bool decomposed = false;
-  double workspace = 0; ///< bytes of the library that takes attention whole instead, global
+  /// Of the library that takes attention whole instead.
+  sharding::AttentionWorkspace workspace;
   /// Elements that offsets and strides are multiples of, where that library reads and writes parts
   /// of tensors; 0: it takes whole ones alone, and parts are copied.
   int64_t partAlignment = 0;

@@ -54,6 +54,35 @@ TEST(OpWork, EagerProgramsRunEveryElementwiseOp) {
   EXPECT_EQ(eager.flops, compiled.flops);
 }
 
+/// Ranks that divide the queries of a tile need as much as one with all of them.
+TEST(OpWork, LibrariesTakeWholeTiles) {
+  Problem problem = load("llama");
+  const Cluster on = cluster("a100-80");
+  CostModel model(on, 1);
+  const Mesh mesh{{{"cp", "cp", 2}}};
+  auto bytesOf = [&](int split, int64_t tile) -> double {
+    for (Op &op : problem.ops)
+      op.workspace = {.fixed = 8, .perQuery = 4, .perSharedKey = 2, .tile = tile};
+    ProblemFacts facts(problem);
+    OpWork work(problem, facts, model);
+    for (size_t id = 0; id < problem.ops.size(); ++id)
+      if (problem.ops[id].kind == OpKind::Attention) {
+        OpSharding choice;
+        choice.factors.resize(problem.ops[id].rule->factors.size());
+        if (split >= 0)
+          choice.factors[split] = {0};
+        return work.libraryBytes(static_cast<OpId>(id), choice, mesh);
+      }
+    return 0;
+  };
+  // 8 x 4 heads of 2,048 queries, of which four each share keys.
+  EXPECT_EQ(bytesOf(-1, 1), 8 + 32 * 2048 * (4 + 2));
+  EXPECT_EQ(bytesOf(-1, 4096), 8 + 32 * 4096 * (4 + 2));
+  EXPECT_EQ(bytesOf(0, 4096), 8 + 16 * 4096 * (4 + 2)) << "heads";
+  EXPECT_EQ(bytesOf(2, 1), 8 + 32 * (1024 * 4 + 2048 * 2)) << "queries";
+  EXPECT_EQ(bytesOf(2, 4096), bytesOf(-1, 4096)) << "queries within a tile";
+}
+
 TEST(OpWork, ProductsAddTheirBias) {
   Problem problem = load("gpt");
   ProblemFacts facts(problem);

@@ -16,7 +16,7 @@ TEST(Problem, SurvivesWritingAndReading) {
         op.causal = true;
         op.window = 128;
         op.decomposed = true;
-        op.workspace = 1024;
+        op.workspace = {1024, 132, 48, 128};
         op.partAlignment = 8;
       } else if (op.kind == OpKind::Elementwise) {
         op.inProduct = true;

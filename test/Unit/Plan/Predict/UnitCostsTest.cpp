@@ -127,13 +127,3 @@ TEST(Rebatch, WhatReadsAmidTheSamplesReadsWhatIsNotKnown) {
     EXPECT_EQ(more->ops[i].reads.empty(), eight.ops[i].reads.empty() || isDropped) << i;
   }
 }
-
-TEST(Rebatch, WorkspaceGrowsWithTheBatch) {
-  Problem four = transformer({1, 64, 2, 16, 4, 128});
-  for (Op &op : four.ops)
-    op.workspace = op.kind == OpKind::Attention ? 100 : 0;
-  Result<Problem> eight = rebatched(four, ProblemFacts(four), 8);
-  ASSERT_TRUE(eight) << eight.error().message;
-  for (const Op &op : eight->ops)
-    EXPECT_EQ(op.workspace, op.kind == OpKind::Attention ? 200 : 0) << op.name;
-}
