@@ -248,3 +248,19 @@ func.func @summed_and_picked(%x: tensor<64x128xf32>, %i: tensor<64xi64>) -> (ten
   %2 = dtc.pick %0, %i : tensor<64x128xf32>, tensor<64xi64> -> tensor<64xf32>
   return %1, %2 : tensor<64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// Several kernels read a value rounded, and none as it was. It is stored as they read it.
+// CHECK-LABEL: func @read_rounded
+// CHECK: exec.launch {{.*}} -> (tensor<64x128xbf16>, tensor<64xf32>)
+// CHECK-NEXT: exec.launch {{.*}} : (tensor<64x128xbf16>) -> tensor<128xf32>
+// CHECK-NEXT: return
+func.func @read_rounded(%x: tensor<64x128xf32>, %y: tensor<64x128xf32>) -> (tensor<64xf32>, tensor<128xf32>) {
+  %0 = arith.mulf %x, %y : tensor<64x128xf32>
+  %1 = arith.truncf %0 : tensor<64x128xf32> to tensor<64x128xbf16>
+  %2 = arith.extf %1 : tensor<64x128xbf16> to tensor<64x128xf32>
+  %3 = dtc.reduce sum %2 [1] : tensor<64x128xf32> -> tensor<64xf32>
+  %4 = dtc.reduce sum %2 [0] : tensor<64x128xf32> -> tensor<128xf32>
+  return %3, %4 : tensor<64xf32>, tensor<128xf32>
+}
