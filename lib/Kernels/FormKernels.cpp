@@ -47,17 +47,25 @@ static LogicalResult decomposeAll(func::FuncOp func, const target::Target &targe
   }
 }
 
+static bool isWidenedConv(Operation *op, const target::Target &target) {
+  return !target.hasWideConvolutions() && target::isConv(op) &&
+         getElementTypeOrSelf(op->getOperand(0)) != getElementTypeOrSelf(op->getResult(0));
+}
+
+bool isWidened(Operation *op, const target::Target &target) {
+  return isWidenedConv(op, target) ||
+         (isa<graph::MaxPoolGradOp>(op) && isHalf(op->getResult(0).getType()));
+}
+
 /// Gradients of weights, which are sums, are in f32 where their operands are halves. Libraries that
 /// round them give them in the type of the operands.
-static void narrowConvolutions(func::FuncOp func) {
-  func.walk([](Operation *op) {
-    if (!target::isConv(op))
+static void narrowConvolutions(func::FuncOp func, const target::Target &target) {
+  func.walk([&](Operation *op) {
+    if (!isWidenedConv(op, target))
       return;
     Value result = op->getResult(0);
     auto type = cast<RankedTensorType>(result.getType());
     Type narrow = getElementTypeOrSelf(op->getOperand(0));
-    if (narrow == type.getElementType())
-      return;
     OpBuilder builder(op->getContext());
     builder.setInsertionPointAfter(op);
     result.setType(type.clone(narrow));
@@ -114,8 +122,7 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
   narrowBiases(function, target);
   if (failed(decomposeAll(function, target, waits)))
     return failure();
-  if (!target.hasWideConvolutions())
-    narrowConvolutions(function);
+  narrowConvolutions(function, target);
   widenLibraryCalls(function, target);
   target::KernelLimits limits = target.kernelLimits();
   if (folds) // a sum that a product makes isn't cut in two

@@ -256,11 +256,6 @@ struct SumOfManyScalars : OpRewritePattern<graph::SumOp> {
   }
 };
 
-bool isHalf(Type type) {
-  Type element = getElementTypeOrSelf(type);
-  return element.isBF16() || element.isF16();
-}
-
 struct HalfScatter : OpRewritePattern<graph::ScatterAddOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::ScatterAddOp op, PatternRewriter &rewriter) const override {
@@ -292,6 +287,11 @@ struct HalfPoolGrad : OpRewritePattern<graph::MaxPoolGradOp> {
 };
 
 } // namespace
+
+bool isHalf(Type type) {
+  Type element = getElementTypeOrSelf(type);
+  return element.isBF16() || element.isF16();
+}
 
 LogicalResult simplify(func::FuncOp func, const target::KernelLimits &limits) {
   MLIRContext *context = func.getContext();

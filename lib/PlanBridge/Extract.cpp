@@ -203,6 +203,7 @@ const plan::Op *Extractor::likeOf(Operation *source) {
 void Extractor::addForm(Operation *source, plan::Op &op) {
   op.decomposed = op.kind == OpKind::Attention && forms.staysWhole && !forms.staysWhole(source);
   op.inProduct = forms.isPartOfProduct && forms.isPartOfProduct(source);
+  op.widened = forms.isWidened && forms.isWidened(source);
   if (op.kind != OpKind::Attention || op.decomposed)
     return;
   op.partAlignment = forms.attentionAlignment;

@@ -52,4 +52,10 @@ mlir::LogicalResult formKernels(mlir::ModuleOp module, const target::Target &tar
 /// if the plan leaves both on the same shards. Planning asks this before there are kernels.
 bool isPartOfProduct(mlir::Operation *op, const target::Target &target);
 
+/// Whether the target's program has an op of half precision in another type in memory than the
+/// graph says. Its library gives a convolution in the type of the operands where the graph has it
+/// in f32, and a kernel widens that. The gradient of a max pool is in f32, and rounded where it is
+/// read.
+bool isWidened(mlir::Operation *op, const target::Target &target);
+
 } // namespace dtc::kernels

@@ -26,12 +26,13 @@ struct OpForms {
   llvm::function_ref<sharding::AttentionWorkspace(mlir::Operation *)> attentionWorkspace = {};
   Predicate isPartOfProduct = {}; ///< kernels::isPartOfProduct
   int64_t attentionAlignment = 0; ///< Target::attentionAlignment
+  Predicate isWidened = {};       ///< kernels::isWidened
 };
 
 /// Reads the problem off @loss_and_grads (or, where there is none, @forward)
 /// and @update. Ops of the problem are the function's ops in order, without
 /// the return. Where `forms` is silent, attention is whole and reads whole tensors, and ops are
-/// no parts of products.
+/// no parts of products nor widened.
 mlir::FailureOr<plan::Problem> extract(mlir::ModuleOp module, const OpForms &forms = {});
 
 /// Writes a plan into the module. It makes a `dist.mesh @mesh`, `dist.sharding` on arguments and

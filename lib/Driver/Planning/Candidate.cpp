@@ -21,9 +21,11 @@ Outcome<plan::Problem> extractProblem(const Environment &env, const Options &opt
                                       Trained &trained) {
   auto staysWhole = [&](Operation *op) { return env.target->staysWhole(op); };
   auto isPart = [&](Operation *op) { return kernels::isPartOfProduct(op, *env.target); };
+  auto isWidened = [&](Operation *op) { return kernels::isWidened(op, *env.target); };
   auto workspace = [&](Operation *op) { return env.target->attentionWorkspace(op); };
   auto extracted = planbridge::extract(
-      trained.module(), {staysWhole, workspace, isPart, env.target->attentionAlignment()});
+      trained.module(),
+      {staysWhole, workspace, isPart, env.target->attentionAlignment(), isWidened});
   if (failed(extracted))
     return ErrorCategory::Failed;
   plan::Problem problem = std::move(*extracted);

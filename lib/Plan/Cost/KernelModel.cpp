@@ -209,16 +209,17 @@ double KernelModel::seconds(const LocalWork &work, double measuredRate) const {
   if (work.kernels == 0 && work.flops <= 0)
     return moving; // a part of another kernel
   auto count = double(std::max<int64_t>(work.kernels, 1));
+  const double passing = double(work.passes) * kKernelSeconds,
+               passed = work.passedBytes / (kStreamShare * device.bandwidth);
   if (work.attention && work.m > 0)
-    return attention(work) + double(work.passes) * kKernelSeconds +
-           work.passedBytes / (kStreamShare * device.bandwidth);
+    return attention(work) + passing + passed;
   double computing = 0;
   if (work.m > 0 && measuredRate <= 0)
     computing = contraction(work.type, double(work.batch), double(work.m), double(work.n),
                             double(work.k));
   else
     computing = work.flops / (measuredRate > 0 ? measuredRate : rate(work.type));
-  return std::max(computing, count * kKernelSeconds + moving);
+  return std::max(computing, count * kKernelSeconds + moving) + passing + passed;
 }
 
 } // namespace dtc::plan

@@ -44,23 +44,48 @@ double OpWork::bytesBesideProduct(OpId id, const OpSharding &choice, const Mesh 
 
 bool OpWork::isOwn() const { return model.isOwnProgram(); }
 
+/// Of an operand or result in memory, where dtc's own programs have some of half precision in f32.
+double OpWork::heldBytes(ValueId value, const sharding::TensorFactors &factors,
+                         const OpSharding &choice, const Mesh &mesh) const {
+  const auto bytes = double(localBytes(problem.values[value], factors, choice, mesh));
+  const OpId producer = facts.producer[value];
+  const bool isWide = isOwn() && producer >= 0 && problem.ops[producer].widened &&
+                      problem.ops[producer].kind == OpKind::Reduction;
+  return isWide
+             ? bytes * double(byteSize(DType::F32)) / double(byteSize(problem.values[value].type))
+             : bytes;
+}
+
 /// Of what an op adds to its kernels. Of a larger tensor a view's kernel reads that part alone.
 double OpWork::countedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
   const Op &op = problem.ops[id];
   const KernelPart &part = facts.kernelParts[id];
   double bytes = 0;
   for (size_t i = 0; i < op.results.size(); ++i)
-    bytes += part.writes[i] *
-             double(localBytes(problem.values[op.results[i]], op.rule->results[i], choice, mesh));
+    bytes += part.writes[i] * heldBytes(op.results[i], op.rule->results[i], choice, mesh);
   for (size_t i = 0; i < op.operands.size(); ++i) {
-    auto whole =
-        double(localBytes(problem.values[op.operands[i]], op.rule->operands[i], choice, mesh));
+    double whole = heldBytes(op.operands[i], op.rule->operands[i], choice, mesh);
     if (op.kind == OpKind::Reindex)
       whole = std::min(whole, double(localBytes(problem.values[op.results[0]], op.rule->results[0],
                                                 choice, mesh)));
     bytes += part.reads[i] * whole;
   }
   return bytes;
+}
+
+/// The library writes the narrow result, which a kernel reads. That kernel writes the wide one, if
+/// nothing else of the kernel reads it.
+void OpWork::addWidening(OpId id, const OpSharding &choice, const Mesh &mesh,
+                         LocalWork &work) const {
+  const Op &op = problem.ops[id];
+  const Value &wide = problem.values[op.results[0]];
+  const auto wideBytes = double(localBytes(wide, op.rule->results[0], choice, mesh));
+  const double narrowBytes = wideBytes * double(byteSize(problem.values[op.operands[0]].type)) /
+                             double(byteSize(wide.type));
+  const KernelPart &part = facts.kernelParts[id];
+  work.bytes += narrowBytes - wideBytes;
+  work.passes = part.launches;
+  work.passedBytes = narrowBytes + part.writes[0] * wideBytes;
 }
 
 /// Bytes of the rows of a table to which a sum by index adds.

@@ -230,14 +230,13 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
                  op.operands.begin() + i;
     if (again || (!exists(op.operands[i]) && !readsParts))
       continue;
-    auto bytes = double(localBytes(value, op.rule->operands[i], choice, mesh));
+    const double bytes = heldBytes(op.operands[i], op.rule->operands[i], choice, mesh);
     operands += bytes;
     if (value.type == DType::I64 || value.type == DType::I32)
       indices += bytes;
   }
   for (size_t i = 0; i < op.results.size(); ++i) {
-    auto bytes =
-        double(localBytes(problem.values[op.results[i]], op.rule->results[i], choice, mesh));
+    const double bytes = heldBytes(op.results[i], op.rule->results[i], choice, mesh);
     if (exists(op.results[i]))
       results += bytes;
     else if (op.kind == OpKind::Reindex)
@@ -429,6 +428,8 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   }
   setSizes(op, choice, mesh, result);
   setAttention(op, choice, mesh, result);
+  if (isOwn() && op.widened)
+    addWidening(id, choice, mesh, result);
   if (runsOpByOp() && isEpilogue(id))
     return LocalWork{.kernels = 0};
   if (isInProduct(id))

@@ -84,7 +84,8 @@ std::vector<int64_t> BlockFinder::kindKey(OpId id) const {
                               op.window,
                               op.decomposed,
                               op.partAlignment,
-                              op.inProduct};
+                              op.inProduct,
+                              op.widened};
   for (char letter : op.name)
     key.push_back(letter);
   for (const std::vector<ValueId> *list : {&op.operands, &op.results})

@@ -166,10 +166,11 @@ bool Folder::sameOp(OpId a, OpId b, int block) const {
          x.keepRounds == y.keepRounds && x.causal == y.causal && x.window == y.window &&
          x.decomposed == y.decomposed && x.workspace == y.workspace &&
          x.partAlignment == y.partAlignment && x.inProduct == y.inProduct &&
-         facts.kernelParts[a] == facts.kernelParts[b] && x.groupedExperts == y.groupedExperts &&
-         x.backward == y.backward && x.rounds == y.rounds && x.reads == y.reads &&
-         x.name == y.name && x.rule == y.rule && sameList(x.operands, y.operands) &&
-         sameList(x.results, y.results) && facts.batchFactor[a] == facts.batchFactor[b] &&
+         x.widened == y.widened && facts.kernelParts[a] == facts.kernelParts[b] &&
+         x.groupedExperts == y.groupedExperts && x.backward == y.backward && x.rounds == y.rounds &&
+         x.reads == y.reads && x.name == y.name && x.rule == y.rule &&
+         sameList(x.operands, y.operands) && sameList(x.results, y.results) &&
+         facts.batchFactor[a] == facts.batchFactor[b] &&
          facts.sequenceFactors[a] == facts.sequenceFactors[b] &&
          facts.sequenceSplit[a] == facts.sequenceSplit[b] &&
          facts.batchLinear[a] == facts.batchLinear[b] &&

@@ -12,15 +12,21 @@ using KernelId = int;
 constexpr KernelId kCall = -1;
 /// More kernels, of several blocks, read tables and masks alone. These are small and count once, so
 /// that a model of fewer blocks has the same parts.
-constexpr size_t kMostKernels = 4;
+constexpr size_t kMostKernels = 5;
 /// Kernels that are further apart have much between them that depends on the first.
 constexpr OpId kFarthest = 512;
+/// Sums of so few elements are written out in a kernel of arithmetic on their results.
+constexpr int64_t kWindow = 16;
+/// Kernels of fewer rows than that are small (Kernels/Clusters.cpp).
+constexpr int64_t kFewRows = 16, kSmallKernel = 65536;
 
 /// A kernel of whole rows, or of arithmetic on each element.
 struct Kernel {
   bool mayMerge = false;
   int64_t elements = 0, rows = 0; ///< rows of 0: element by element
   OpId first = -1, last = -1;
+  bool givesRows = false; ///< a number for each row is all that it gives
+  bool window = false;    ///< has sums that are written out
 };
 
 class KernelFinder {
@@ -34,8 +40,8 @@ public:
     for (auto id = static_cast<OpId>(problem.ops.size()); id-- > 0;)
       addOp(id);
     for (auto id = static_cast<OpId>(problem.ops.size()); id-- > 0;)
-      if (own[id])
-        mergeWithReader(id);
+      while (own[id] && mergeWithReader(id)) {
+      }
     for (ValueId value = 0; value < static_cast<ValueId>(problem.values.size()); ++value)
       mergeReaders(value);
     return count();
@@ -49,6 +55,8 @@ private:
   bool isCopied(ValueId value) const;
   int64_t elementsOf(ValueId value) const { return problem.values[value].elements(); }
   bool isRowNorm(const Op &op) const;
+  bool sumsInnermost(const Op &op) const;
+  Kernel kernelOfSum(const Op &op) const;
   Kernel kernelOf(OpId id) const;
   void addOp(OpId id);
   KernelId current(KernelId kernel) const {
@@ -61,10 +69,12 @@ private:
   std::vector<KernelId> readersOf(ValueId value) const;
   bool isComputedIn(OpId id, KernelId kernel) const;
   bool readsAlike(ValueId value, KernelId kernel) const;
+  const std::vector<KernelId> &readersIn(OpId id) const;
   bool fit(const Kernel &a, const Kernel &b) const;
+  bool areAlike(const Kernel &a, const Kernel &b) const;
   bool dependsOnOthers(KernelId producer, KernelId consumer) const;
   void merge(KernelId from, KernelId into);
-  void mergeWithReader(OpId id);
+  bool mergeWithReader(OpId id);
   void mergeReaders(ValueId value);
   bool readsTwice(const Op &op, size_t operand) const;
   bool isWritten(OpId id, ValueId value) const;
@@ -84,6 +94,8 @@ private:
   std::vector<std::vector<KernelId>> whole;   ///< by value: the kernels that read all of it
   std::vector<std::vector<KernelId>> read;    ///< by value: those of which that was counted
 };
+
+bool isWidenedProduct(const Op &op) { return op.widened && op.kind == OpKind::Contraction; }
 
 /// Adds to an ascending list of few. False: it is there already.
 bool insert(std::vector<KernelId> &list, KernelId kernel) {
@@ -123,9 +135,36 @@ bool KernelFinder::isRowNorm(const Op &op) const {
   return stats.size() <= whole.size() && std::equal(stats.begin(), stats.end(), whole.begin());
 }
 
+/// Rather than columns: elements that lie side by side are summed up.
+bool KernelFinder::sumsInnermost(const Op &op) const {
+  const std::vector<int64_t> &shape = problem.values[op.operands[0]].shape;
+  for (size_t dim = shape.size(); dim-- > 0;)
+    if (shape[dim] != 1)
+      return std::none_of(
+          op.rule->operands[0][dim].begin(), op.rule->operands[0][dim].end(),
+          [&](sharding::FactorId factor) { return sharding::occurs(op.rule->results[0], factor); });
+  return false;
+}
+
+Kernel KernelFinder::kernelOfSum(const Op &op) const {
+  const int64_t whole = elementsOf(op.operands[0]), sums = elementsOf(op.results[0]);
+  Kernel kernel{.elements = sums};
+  if (sums == 1)
+    return kernel;
+  kernel.window = whole <= sums * kWindow;
+  const bool hasRows = !kernel.window && sumsInnermost(op);
+  kernel.mayMerge = kernel.window || (hasRows && (sums >= kFewRows || whole <= kSmallKernel));
+  if (hasRows) {
+    kernel.elements = whole;
+    kernel.rows = sums;
+    kernel.givesRows = true;
+  }
+  return kernel;
+}
+
 Kernel KernelFinder::kernelOf(OpId id) const {
   const Op &op = problem.ops[id];
-  Kernel kernel{false, elementsOf(op.results[0]), 0, id, id};
+  Kernel kernel{.elements = elementsOf(op.results[0])};
   if (op.kind == OpKind::Normalization && op.operands.size() > 1 && op.results.size() > 1 &&
       isRowNorm(op)) {
     kernel.elements = elementsOf(op.operands[0]);
@@ -135,22 +174,25 @@ Kernel KernelFinder::kernelOf(OpId id) const {
     kernel.elements = elementsOf(op.operands[0]);
     kernel.rows = kernel.elements / problem.values[op.operands[0]].shape.back();
     kernel.mayMerge = true;
+  } else if (op.kind == OpKind::Reduction && op.operands.size() == 1) {
+    kernel = kernelOfSum(op);
   } else {
     kernel.mayMerge = op.kind == OpKind::Elementwise || op.kind == OpKind::GradientSum ||
                       op.kind == OpKind::View || op.kind == OpKind::Reindex ||
-                      op.kind == OpKind::Join;
+                      op.kind == OpKind::Join || isWidenedProduct(op);
   }
+  kernel.first = kernel.last = id;
   return kernel;
 }
 
 void KernelFinder::addOp(OpId id) {
   const Op &op = problem.ops[id];
   mergedInto[id] = id;
-  if (isLibraryCall(op) || joinsInPlace(problem, facts, id)) {
+  if ((isLibraryCall(op) && !isWidenedProduct(op)) || joinsInPlace(problem, facts, id)) {
     members[id] = {kCall};
     return;
   }
-  own[id] = op.kind == OpKind::GradientSum || op.kind == OpKind::Lookup ||
+  own[id] = isWidenedProduct(op) || op.kind == OpKind::GradientSum || op.kind == OpKind::Lookup ||
             std::any_of(op.results.begin(), op.results.end(), [&](ValueId value) {
               return facts.materialized[value] || isCopied(value);
             });
@@ -163,13 +205,20 @@ void KernelFinder::addOp(OpId id) {
   for (ValueId value : op.results)
     for (OpId reader : facts.consumers[value])
       if (all.size() <= kMostKernels)
-        for (KernelId kernel : members[reader])
+        for (KernelId kernel : readersIn(reader))
           insert(all, kernel);
 }
 
+/// The kernels that read what an op reads. What is widened has been read by the library's call.
+const std::vector<KernelId> &KernelFinder::readersIn(OpId id) const {
+  static const std::vector<KernelId> call = {kCall};
+  return isWidenedProduct(problem.ops[id]) ? call : members[id];
+}
+
+/// The same as they are now.
 std::vector<KernelId> KernelFinder::currentOf(OpId id) const {
   std::vector<KernelId> result;
-  for (KernelId kernel : members[id])
+  for (KernelId kernel : readersIn(id))
     result.push_back(current(kernel));
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
@@ -179,7 +228,7 @@ std::vector<KernelId> KernelFinder::currentOf(OpId id) const {
 std::vector<KernelId> KernelFinder::readersOf(ValueId value) const {
   std::vector<KernelId> result;
   for (OpId reader : facts.consumers[value])
-    for (KernelId kernel : members[reader])
+    for (KernelId kernel : readersIn(reader))
       if (result.size() <= kMostKernels)
         insert(result, current(kernel));
   return result;
@@ -197,7 +246,7 @@ bool KernelFinder::readsAlike(ValueId value, KernelId kernel) const {
       continue;
     const OpKind kind = problem.ops[reader].kind;
     if (kind != OpKind::Elementwise && kind != OpKind::GradientSum &&
-        kind != OpKind::Normalization && kind != OpKind::Loss)
+        kind != OpKind::Normalization && kind != OpKind::Loss && kind != OpKind::Reduction)
       return false;
   }
   const Kernel &reads = kernels[kernel];
@@ -209,9 +258,18 @@ bool KernelFinder::fit(const Kernel &a, const Kernel &b) const {
       problem.ops[a.first].backward.has_value() == problem.ops[b.first].backward.has_value();
   const bool isLoss =
       problem.ops[a.last].kind == OpKind::Loss && problem.ops[b.first].kind == OpKind::Loss;
-  return a.mayMerge && b.mayMerge && a.elements == b.elements &&
-         (a.rows == b.rows || a.rows == 0 || b.rows == 0) && (isOnePass || isLoss) &&
+  const bool haveRows = a.rows != b.rows && a.elements != b.elements; // in one a number for each
+  const bool areOfRows =
+      haveRows ? (b.rows == 0 && a.rows == b.elements) || (a.rows == 0 && b.rows == a.elements)
+               : a.elements == b.elements && (a.rows == b.rows || a.rows == 0 || b.rows == 0);
+  return a.mayMerge && b.mayMerge && areOfRows && (isOnePass || isLoss) &&
          std::max(a.last, b.last) - std::min(a.first, b.first) <= kFarthest;
+}
+
+/// Whether they may share what they read: both have no rows, or give a number for each of the same.
+bool KernelFinder::areAlike(const Kernel &a, const Kernel &b) const {
+  return fit(a, b) && a.rows == b.rows && a.window == b.window &&
+         (a.rows == 0 || (a.givesRows && b.givesRows));
 }
 
 /// Whether the consumer needs what others make of what the producer makes.
@@ -238,13 +296,18 @@ bool KernelFinder::dependsOnOthers(KernelId producer, KernelId consumer) const {
 void KernelFinder::merge(KernelId from, KernelId into) {
   Kernel &a = kernels[from], &b = kernels[into];
   mergedInto[from] = into;
+  const bool isOfRows =
+      (a.givesRows || a.elements == b.rows) && (b.givesRows || b.elements == a.rows);
+  b.givesRows = isOfRows;
+  b.window = a.window || b.window;
+  b.elements = std::max(a.elements, b.elements);
   b.rows = std::max(a.rows, b.rows);
   b.first = std::min(a.first, b.first);
   b.last = std::max(a.last, b.last);
 }
 
 /// What is stored anyway, or for nobody else, is read by the nearest kernel as it is made.
-void KernelFinder::mergeWithReader(OpId id) {
+bool KernelFinder::mergeWithReader(OpId id) {
   for (ValueId value : problem.ops[id].results) {
     std::vector<KernelId> readers = readersOf(value);
     std::sort(readers.begin(), readers.end(), [&](KernelId a, KernelId b) {
@@ -255,9 +318,10 @@ void KernelFinder::mergeWithReader(OpId id) {
       if (reader != kCall && reader != made && fit(kernels[made], kernels[reader]) &&
           readsAlike(value, reader) && !dependsOnOthers(made, reader)) {
         merge(made, reader);
-        return;
+        return true;
       }
   }
+  return false;
 }
 
 /// Arithmetic on equally many elements that reads a tensor in common.
@@ -273,8 +337,8 @@ void KernelFinder::mergeReaders(ValueId value) {
       if (a == kCall || b == kCall || a == b)
         continue;
       const Kernel &first = kernels[a], &second = kernels[b];
-      if (fit(first, second) && first.rows == 0 && second.rows == 0 &&
-          elementsOf(value) >= first.elements && !dependsOnOthers(a, b) && !dependsOnOthers(b, a))
+      if (areAlike(first, second) && elementsOf(value) >= first.elements &&
+          !dependsOnOthers(a, b) && !dependsOnOthers(b, a))
         merge(b, a);
     }
 }
@@ -358,9 +422,9 @@ std::vector<KernelPart> KernelFinder::count() {
     const Op &op = problem.ops[id];
     KernelPart &part = parts[id];
     part.addsInPlace = addsInPlace(id);
-    if (isLibraryCall(op))
+    if (isLibraryCall(op) && !isWidenedProduct(op))
       continue;
-    part.isCounted = op.kind != OpKind::Lookup && op.kind != OpKind::Other;
+    part.isCounted = op.kind != OpKind::Lookup && op.kind != OpKind::Other && !isWidenedProduct(op);
     countReads(id, part);
     for (ValueId value : op.results)
       part.writes.push_back(own[id] && isWritten(id, value));

@@ -137,6 +137,8 @@ static void to_json(json &j, const Op &op) {
     j["part_alignment"] = op.partAlignment;
   if (op.inProduct)
     j["in_product"] = true;
+  if (op.widened)
+    j["widened"] = true;
   if (op.groupedExperts >= 0)
     j["grouped_experts"] = op.groupedExperts;
   if (op.backward)
@@ -164,6 +166,7 @@ static void from_json(const json &j, Op &op) {
   op.workspace.tile = std::max<int64_t>(1, op.workspace.tile);
   op.partAlignment = j.value("part_alignment", int64_t(0));
   op.inProduct = j.value("in_product", false);
+  op.widened = j.value("widened", false);
   op.groupedExperts = j.value("grouped_experts", -1);
   if (j.contains("backward"))
     op.backward = known<BackwardKind>(j["backward"]);

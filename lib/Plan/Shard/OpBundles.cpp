@@ -59,7 +59,8 @@ static void encode(const Op &op, RuleNumbers &rules, Key &key) {
               static_cast<int64_t>(op.scratch), static_cast<int64_t>(op.saved), op.keepRounds,
               op.causal, op.window, op.decomposed, op.workspace.fixed, op.workspace.perQuery,
               op.workspace.perSharedKey, op.workspace.tile, op.partAlignment, op.inProduct,
-              op.groupedExperts, op.backward ? static_cast<int64_t>(*op.backward) : -1});
+              op.widened, op.groupedExperts,
+              op.backward ? static_cast<int64_t>(*op.backward) : -1});
   for (const Round &round : op.rounds) {
     key.insert(key.end(), {round.factor, round.elementBytes});
     key.insert(key.end(), round.tensor.begin(), round.tensor.end());

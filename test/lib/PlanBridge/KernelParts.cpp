@@ -1,18 +1,17 @@
 // The kernels of a microbatch on one GPU: as the planner prices them, which knows no IR, and as
 // they are formed. One line of each, launches first.
-#include "dtc/Plan/Plan/KernelParts.h"
+#include "KernelBytes.h"
+
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Dialect/Graph/StepFunctions.h"
-#include "dtc/Kernels/ElementTypes.h"
 #include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Plan/Cost/OpWork.h"
+#include "dtc/Plan/Plan/KernelParts.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 #include "dtc/Target/Target.h"
 
 #include "mlir/Pass/Pass.h"
-
-#include <algorithm>
 
 using namespace mlir;
 using namespace dtc;
@@ -25,48 +24,12 @@ struct Work {
   double bytes = 0;
 };
 
-double bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return double(type.getNumElements() * kernels::storageBytes(type.getElementType()));
-}
-
-/// What a kernel reads of a value. Of what it slices or looks up it reads that part alone.
-double bytesRead(Value value) {
-  double bytes = 0;
-  for (OpOperand &use : value.getUses()) {
-    Operation *user = use.getOwner();
-    const bool isLookup = isa<graph::GatherOp, graph::PickOp>(user) && use.getOperandNumber() == 0;
-    if (isa<graph::ReshapeOp, graph::TransposeOp>(user))
-      bytes += bytesRead(user->getResult(0));
-    else
-      bytes += isLookup || isa<graph::SliceOp>(user) ? bytesOf(user->getResult(0)) : bytesOf(value);
-  }
-  return std::min(bytes, bytesOf(value));
-}
-
-/// Rows that a kernel adds to those of a table in its place are read and written there.
-double bytesMoved(exec::LaunchOp launch, exec::KernelOp kernel) {
-  Block &body = kernel.getBody().front();
-  auto scatters = body.getOps<graph::ScatterAddOp>();
-  ArrayRef<int64_t> inPlace = launch.getInPlace();
-  const bool adds = !scatters.empty() && inPlace.size() == 1 && inPlace[0] >= 0;
-  double bytes = 0;
-  for (BlockArgument argument : body.getArguments())
-    if (!adds || argument.getArgNumber() != inPlace[0])
-      bytes += bytesRead(argument);
-  if (adds)
-    return bytes + 2 * bytesOf((*scatters.begin()).getUpdates());
-  for (Value result : body.getTerminator()->getOperands())
-    bytes += bytesOf(result);
-  return bytes;
-}
-
 Work formedIn(ModuleOp module, bool isVerbose) {
   Work work;
   SymbolTable symbols(module);
   graph::microbatchFunction(module).walk([&](exec::LaunchOp launch) {
     auto kernel = symbols.lookup<exec::KernelOp>(launch.getKernel());
-    const double bytes = bytesMoved(launch, kernel);
+    const double bytes = test::bytesMoved(launch, kernel);
     ++work.launches;
     work.bytes += bytes;
     if (isVerbose)
@@ -96,13 +59,14 @@ Work pricedOf(const plan::Problem &problem, bool isVerbose) {
     sharding::OpSharding whole;
     whole.factors.resize(op.rule->factors.size());
     plan::LocalWork local = work.work(id, whole, {});
-    if (isMadeByLibrary(problem, facts, op))
-      continue;
-    sum.launches += local.kernels;
-    sum.bytes += local.bytes;
-    if (isVerbose && (local.kernels || local.bytes != 0))
-      llvm::outs() << "%" << id << " " << op.name << " " << op.location << ": " << local.kernels
-                   << " " << int64_t(local.bytes) << "\n";
+    const bool isMade = isMadeByLibrary(problem, facts, op);
+    const int64_t launches = isMade ? local.passes : local.kernels;
+    const double bytes = isMade ? local.passedBytes : local.bytes;
+    sum.launches += launches;
+    sum.bytes += bytes;
+    if (isVerbose && (launches || bytes != 0))
+      llvm::outs() << "%" << id << " " << op.name << " " << op.location << ": " << launches << " "
+                   << int64_t(bytes) << "\n";
   }
   return sum;
 }
@@ -126,8 +90,9 @@ struct KernelPartsPass : PassWrapper<KernelPartsPass, OperationPass<ModuleOp>> {
       return signalPassFailure();
     auto staysWhole = [&](Operation *op) { return (*target)->staysWhole(op); };
     auto isPart = [&](Operation *op) { return kernels::isPartOfProduct(op, **target); };
+    auto isWidened = [&](Operation *op) { return kernels::isWidened(op, **target); };
     FailureOr<plan::Problem> problem = planbridge::extract(
-        getOperation(), {staysWhole, {}, isPart, (*target)->attentionAlignment()});
+        getOperation(), {staysWhole, {}, isPart, (*target)->attentionAlignment(), isWidened});
     if (failed(problem))
       return signalPassFailure();
     const Work priced = pricedOf(*problem, verbose);

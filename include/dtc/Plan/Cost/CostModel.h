@@ -46,7 +46,7 @@ struct LocalWork {
   bool backward = false; ///< of attention
   bool biased = false;   ///< attention adds a tensor to its scores
   bool decomposed = false; ///< as Op::decomposed
-  int64_t passes = 0;     ///< of attention: kernels beside those, which pass over its operands
+  int64_t passes = 0;      ///< of attention and products: kernels beside those of the library
   double passedBytes = 0; ///< read and written by these
 };
 

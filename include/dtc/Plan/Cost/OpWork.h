@@ -99,6 +99,10 @@ private:
   bool isParameter(ValueId value) const;
   double countedBytes(OpId op, const sharding::OpSharding &choice,
                       const sharding::Mesh &mesh) const;
+  double heldBytes(ValueId value, const sharding::TensorFactors &factors,
+                   const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
+  void addWidening(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh,
+                   LocalWork &work) const;
   double rowsAdded(OpId op, const sharding::OpSharding &choice, const sharding::Mesh &mesh) const;
   /// Whether dtc's own program computes an op while a library makes a product.
   bool isInProduct(OpId op) const;

@@ -106,6 +106,10 @@ struct Op {
   int64_t partAlignment = 0;
   /// dtc's own program computes it while a library makes a product, if the target's can.
   bool inProduct = false;
+  /// Of half precision in dtc's own program. A product with a result in f32 is given in the
+  /// operands' type by the target's library, and a kernel widens it. Sums of windows (Reduction)
+  /// are in f32 in memory, and rounded where they are read.
+  bool widened = false;
   /// A factor whose parts are equal on average only, as what each holds is known when the program
   /// runs. Experts are one, with the rows that chose them. Only ep splits it; -1: none.
   sharding::FactorId groupedExperts = -1;

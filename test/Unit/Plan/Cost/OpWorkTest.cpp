@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace dtc::plan;
@@ -224,6 +225,36 @@ TEST(OpWork, OwnProductsMakeWhatFollowsThem) {
             totals(load("gpt"), {}, OpKind::Elementwise).seconds);
   EXPECT_EQ(totals(gpt, {.fusedNorm = false}, OpKind::Elementwise).seconds,
             totals(load("gpt"), {.fusedNorm = false}, OpKind::Elementwise).seconds);
+}
+
+/// The library gives the gradient of a weight in bf16, which a kernel reads and writes in f32.
+TEST(OpWork, AKernelWidensWhatALibraryRounds) {
+  Problem gpt = load("gpt");
+  const auto id = static_cast<OpId>(std::find_if(gpt.ops.begin(), gpt.ops.end(),
+                                                 [&](const Op &op) {
+                                                   return op.kind == OpKind::Contraction &&
+                                                          ProblemFacts(gpt).isResult[op.results[0]];
+                                                 }) -
+                                    gpt.ops.begin());
+  Op &op = gpt.ops[id];
+  for (ValueId operand : op.operands)
+    gpt.values[operand].type = DType::BF16;
+  const auto wide = double(gpt.values[op.results[0]].bytes());
+  OpSharding whole;
+  whole.factors.resize(op.rule->factors.size());
+  const CostModel model(cluster("a100-80"), 1);
+  auto workOf = [&] {
+    const ProblemFacts facts(gpt);
+    return OpWork(gpt, facts, model).work(id, whole, Mesh());
+  };
+  const LocalWork before = workOf();
+  op.widened = true;
+  const LocalWork after = workOf();
+  EXPECT_EQ(before.passes, 0);
+  EXPECT_EQ(after.passes, 1);
+  EXPECT_EQ(after.passedBytes, 1.5 * wide);
+  EXPECT_EQ(after.bytes, before.bytes - wide / 2);
+  EXPECT_GT(model.opSeconds(after), model.opSeconds(before));
 }
 
 /// A sum goes on to its norm, and a norm's gradient to a sum. With 3 and 6 passes of their own they

@@ -21,6 +21,8 @@ TEST(Problem, SurvivesWritingAndReading) {
       } else if (op.kind == OpKind::Elementwise) {
         op.inProduct = true;
         op.dear = !op.dear;
+      } else if (op.kind == OpKind::Contraction) {
+        op.widened = true;
       }
     auto again = problemFromJson(toJson(problem), "again.json");
     ASSERT_TRUE(again) << again.error().message;
@@ -90,6 +92,8 @@ TEST(Problem, CheckFindsWhatDoesNotAgree) {
                "parts of tensors are of attention alone: ");
   expectBroken([](Problem &p) { firstOf(p, OpKind::Contraction).inProduct = true; },
                "is no part of a product: ");
+  expectBroken([](Problem &p) { firstOf(p, OpKind::Elementwise).widened = true; },
+               "only products and sums are widened: ");
   expectBrokenReads([](Reads &reads) { reads.pop_back(); });
   expectBrokenReads([](Reads &reads) { reads.back().dim = 7; });
   expectBrokenReads([](Reads &reads) { reads.back().dim = -2; });

@@ -1,4 +1,4 @@
-"""Writes the forward graph of a GPT-2, a Llama or one of two mixtures of experts of any size, as the importer gives it, for tests.
+"""Writes the forward graph of a GPT-2, a Llama, one of two mixtures of experts or a ResNet of any size, as the importer gives it, for tests.
 
     make.py gpt --layers 2 --width 1024 --heads 16 --sequence 512 --batch 8 --vocabulary 32768 > gpt.mlir
     dtc-opt --dtc-train gpt.mlir | dtc-opt --dtc-print-problem -o /dev/null > gpt.json
@@ -246,16 +246,64 @@ def mixtral(o):
     return f.text(f.contract(f.rms_norm(x, "norm"), [0, 1, 3], head, [2, 3], [0, 1, 2], [b, s, o.vocabulary]))
 
 
+def resnet(o):
+    """Of basic blocks, with as many layers of them as in ResNet-18, and frozen batch norms."""
+    f = Function(o.type)
+    b = o.batch
+
+    def constant(value, shape):
+        return f.op(f"arith.constant dense<{value}> : {f.type(shape)}", shape)
+
+    def conv(x, name, channels, kernel, stride):
+        weight = f.argument("parameter", name + ".weight", [channels, x[2][1], kernel, kernel])
+        size = x[2][2] // stride
+        pads = [kernel // 2] * 2
+        return f.op(f"dtc.conv {x[0]}, {weight[0]} strides [{stride}, {stride}] pad {pads}, {pads} dilations [1, 1] groups 1 : "
+                    f"{x[1]}, {weight[1]} -> RESULT", [b, channels, size, size])
+
+    def norm(x, name):
+        each = [x[2][1]]
+        scale, bias = (f.argument("parameter", f"{name}.{part}", each) for part in ("weight", "bias"))
+        mean, variance = (f.argument("buffer", f"{name}.running_{part}", each) for part in ("mean", "var"))
+        deviation = f.unary("math.sqrt", f.binary("arith.addf", variance, constant("1.0e-05", each)))
+        scale = f.binary("arith.divf", scale, deviation)
+        x = f.binary("arith.subf", x, f.broadcast(mean, [1], x[2]))
+        return f.bias(f.binary("arith.mulf", x, f.broadcast(scale, [1], x[2])), bias, [1])
+
+    def relu(x):
+        return f.unary("dtc.activation relu", x)
+
+    x = relu(norm(conv(f.argument("input", "pixels", [b, 3, o.image, o.image]), "conv1", o.width, 7, 2), "bn1"))
+    size = x[2][2] // 2
+    x = f.op(f"dtc.max_pool {x[0]} kernel [3, 3] strides [2, 2] pad [1, 1], [1, 1] dilations [1, 1] : {x[1]} -> RESULT",
+             [b, o.width, size, size])
+    for stage in range(4):
+        for layer in range(o.layers):
+            p, channels = f"layer{stage + 1}.{layer}.", o.width << stage
+            stride = 2 if stage and not layer else 1
+            y = relu(norm(conv(x, p + "conv1", channels, 3, stride), p + "bn1"))
+            y = norm(conv(y, p + "conv2", channels, 3, 1), p + "bn2")
+            if stride > 1:
+                x = norm(conv(x, p + "downsample.0", channels, 1, stride), p + "downsample.1")
+            x = relu(f.binary("arith.addf", y, x))
+    channels, size = x[2][1:3]
+    x = f.op(f"dtc.reduce sum {x[0]} [2, 3] : {x[1]} -> RESULT", [b, channels])
+    x = f.binary("arith.divf", x, constant(float(size * size), [b, channels]))
+    head = f.argument("parameter", "fc.weight", [o.vocabulary, channels])
+    x = f.contract(x, [0, 2], head, [1, 2], [0, 1], [b, o.vocabulary])
+    return f.text(f.bias(x, f.argument("parameter", "fc.bias", [o.vocabulary]), [1]))
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("model", choices=["gpt", "llama", "moe", "mixtral"])
+    parser.add_argument("model", choices=["gpt", "llama", "moe", "mixtral", "resnet"])
     for name, default in [("layers", 1), ("width", 1024), ("heads", 16), ("kv-heads", 16), ("hidden", 0),
-                          ("experts", 16), ("sequence", 512), ("batch", 8), ("vocabulary", 32768)]:
+                          ("experts", 16), ("sequence", 512), ("batch", 8), ("vocabulary", 32768), ("image", 224)]:
         parser.add_argument("--" + name, type=int, default=default)
     parser.add_argument("--type", default="f32")
     parser.add_argument("--embedding-norm", action="store_true", help="a GPT's, behind its tokens' embedding")
     options = parser.parse_args()
-    print({"gpt": gpt, "llama": llama, "moe": moe, "mixtral": mixtral}[options.model](options))
+    print({"gpt": gpt, "llama": llama, "moe": moe, "mixtral": mixtral, "resnet": resnet}[options.model](options))
 
 
 if __name__ == "__main__":
