@@ -6,6 +6,8 @@
     python3 bench/gpu_counts.py --wide            bytes of one layer of real widths, bf16, by kernel; needs torch, transformers and
                                                   numpy; some four minutes in all
     python3 bench/gpu_counts.py --layers          what a layer of GPT-2 124M and of a Llama of 1B adds; needs torch and transformers
+    python3 bench/gpu_counts.py --collectives     what collectives of these models take on 8 and 16 H100, and how much of that the
+                                                  programs expose, against their plans; needs torch and transformers, a minute more
 
 For test models on one GPU, fp32 and bf16 where PyTorch's run is recorded: the launches and library calls of a step; the bytes
 that each kernel moves against the least (DTC_EMULATED_GPU_TRAFFIC of the emulated GPU: sectors of 32 bytes, once a block); registers and
@@ -296,16 +298,64 @@ def count_layers() -> None:
         print(f"| {name}, bf16 | {' | '.join(str(more - fewer) for fewer, more in zip(*counts))} |")
 
 
+#: Plans by number of GPUs. pp stands for 1F1B.
+PLANS = {8: ["dp=8,zero=0", "dp=8,zero=1", "dp=8,zero=3", "dp=4,tp=2,zero=0", "dp=4,pp=2,zero=0", "dp=4,cp=2,zero=0"],
+         16: ["dp=16,zero=0", "dp=16,zero=3", "dp=8,tp=2,zero=0"]}
+
+
+def count_collectives(output: pathlib.Path | None) -> None:
+    """The programs' calls are played by the cost model (test/lib/PlanBridge/ExposedCollectives.cpp)."""
+    models = {"GPT-2 124M": (4, graphs.Dimensions("gpt", 12, 768, 12, 12, 3072, 50257, 1024)),
+              "Llama 1B": (1, graphs.Dimensions("llama", 16, 2048, 16, 8, 8192, 32000, 2048))}
+    runs = []
+    for name, (micro_batch, dims) in models.items():
+        path = graphs.export(dims)
+        for gpus, plans in PLANS.items():
+            for plan in plans:
+                degrees = dict(pair.split("=") for pair in plan.split(","))
+                flags = ["--target", "cuda", "--devices", gpus, "--cluster", "dgx-h100", "--precision", "bf16", "--loss", "cross_entropy",
+                         "--plan", f"{plan},micro_batch={micro_batch},recompute=none",
+                         # four microbatches, of which a pipeline's stages have some at a time
+                         "--global-batch", 4 * micro_batch * int(degrees["dp"])]
+                planned = json.loads(call(BIN / "dtc", "plan", path, *flags, "--json"))
+                with tempfile.NamedTemporaryFile("w", suffix=".mlir") as program:
+                    program.write(call(BIN / "dtc", "compile", path, *flags, "--no-verify", "--emit", "schedule"))
+                    program.flush()
+                    said = call(BIN / "dtc-opt", "--test-exposed-collectives", program.name, "-o", "/dev/null")
+                # Of a pipeline the rank whose collectives take longest.
+                ranks = [json.loads(line) for line in said.splitlines()]
+                emitted = max(ranks, key=lambda rank: sum(each["seconds"] for each in rank["collectives"]))
+                runs.append({"model": name, "gpus": gpus, "plan": plan, "emitted": emitted, "predicted": planned["predicted"],
+                             "collectives": planned["collectives"]})
+    print("| model | GPUs | plan | computing, ms | communication | of it exposed | the plan's communication | of it exposed |")
+    print("|" + "---|" * 8)
+    for run in runs:
+        emitted, planned = run["emitted"], run["predicted"]
+        cells = [emitted["computing_s"], *(sum(each[key] for each in emitted["collectives"]) for key in ("seconds", "exposed_s")),
+                 sum(each["time_s"] for each in run["collectives"] if each["kind"] != "send"), planned["exposed_communication_s"]]
+        print(f"| {run['model']} | {run['gpus']} | {run['plan']} | {' | '.join(f'{1e3 * cell:.2f}' for cell in cells)} |")
+    print("\n| model | GPUs | plan | collective | calls | MB | ms | computed beside, ms | exposed, ms |\n" + "|" + "---|" * 9)
+    for run in runs:
+        for each in run["emitted"]["collectives"]:
+            print(f"| {run['model']} | {run['gpus']} | {run['plan']} | {each['kind']} over {each['axes']} | {each['calls']} | "
+                  f"{each['bytes'] / 1e6:.1f} | {1e3 * each['seconds']:.2f} | {1e3 * each['beside_s']:.2f} | {1e3 * each['exposed_s']:.2f} |")
+    if output:
+        output.write_text(json.dumps(runs, indent=1))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["gpt2.adamw", "gpt2.bf16", "llama.adamw", "llama.bf16", "bert.adamw", "vit.adamw"])
     parser.add_argument("--output", type=pathlib.Path)
     parser.add_argument("--layers", action="store_true")
+    parser.add_argument("--collectives", action="store_true")
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--wide", action="store_true")
     options = parser.parse_args()
     if options.layers:
         return count_layers()
+    if options.collectives:
+        return count_collectives(options.output)
     if options.large:
         return count_large(options.output)
     if options.wide:

@@ -14,6 +14,7 @@
 namespace dtc::test {
 void registerCpuTestPasses();
 void registerCudaTestPasses();
+void registerExposedCollectivesPass();
 void registerGraphTestPasses();
 void registerLowerTestPasses();
 void registerPartitionTestPasses();
@@ -51,6 +52,7 @@ int main(int argc, char **argv) {
 #ifdef DTC_TEST_PASSES
   dtc::test::registerCpuTestPasses();
   dtc::test::registerCudaTestPasses();
+  dtc::test::registerExposedCollectivesPass();
   dtc::test::registerGraphTestPasses();
   dtc::test::registerLowerTestPasses();
   dtc::test::registerPartitionTestPasses();
