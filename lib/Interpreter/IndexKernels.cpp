@@ -44,13 +44,55 @@ static Tensor evaluateKernel(GatherOp op, Operands operands) {
   return result;
 }
 
+/// The rows that indices name by their buckets, or -1. What no kernel would sort so is left out.
+static std::vector<int64_t> indicesOf(const Tensor &buckets, int64_t count, int64_t rows,
+                                      int64_t bucketRows) {
+  const int64_t all = llvm::divideCeil(rows, bucketRows), width = buckets.shape().back(),
+                part = width - all - 1;
+  std::vector<int64_t> indices(count, -1);
+  for (int64_t p = 0; p < buckets.shape().front(); ++p) {
+    const int64_t *begins = buckets.ints.data() + p * width, *entries = begins + all + 1;
+    for (int64_t bucket = 0; bucket < all; ++bucket)
+      for (int64_t i = std::max<int64_t>(begins[bucket], 0); i < std::min(begins[bucket + 1], part);
+           ++i)
+        if (int64_t place = p * part + entries[i] % part; entries[i] >= 0 && place < count)
+          indices[place] = bucket * bucketRows + entries[i] / part;
+  }
+  return indices;
+}
+
+static Tensor evaluateKernel(BucketIndicesOp op, Operands operands) {
+  Tensor result(op.getResult().getType());
+  ArrayRef<int64_t> indices = operands[0]->ints;
+  const int64_t buckets = op.getBuckets(), part = op.getPart(), width = buckets + 1 + part,
+                bucketRows = op.getBucketRows();
+  for (int64_t p = 0; p < result.shape().front(); ++p) {
+    int64_t *begins = result.ints.data() + p * width, *entries = begins + buckets + 1, found = 0;
+    ArrayRef<int64_t> own = indices.drop_front(p * part);
+    own = own.take_front(std::min<int64_t>(part, own.size()));
+    std::fill_n(entries, part, -1);
+    for (int64_t bucket = 0; bucket < buckets; ++bucket) {
+      begins[bucket] = found;
+      const int64_t first = bucket * bucketRows,
+                    end = std::min<int64_t>(first + bucketRows, op.getRows());
+      for (auto [place, index] : llvm::enumerate(own))
+        if (index >= first && index < end)
+          entries[found++] = (index - first) * part + static_cast<int64_t>(place);
+    }
+    begins[buckets] = found;
+  }
+  return result;
+}
+
 static Tensor evaluateKernel(ScatterAddOp op, Operands operands) {
   Tensor result(op.getResult().getType());
   Along table(result.shape(), op.getAxis());
+  std::vector<int64_t> indices(operands[0]->ints.begin(), operands[0]->ints.end());
+  if (op.getBuckets())
+    indices = indicesOf(*operands[2], indices.size(), table.rows, *op.getBucketRows());
   auto scatter = [&](auto &out, const auto &in) {
-    forEachIndexed(table, operands[0]->ints, [&](int64_t t, int64_t s) {
-      out[t] = combine(ReduceKind::Sum, out[t], in[s]);
-    });
+    forEachIndexed(table, indices,
+                   [&](int64_t t, int64_t s) { out[t] = combine(ReduceKind::Sum, out[t], in[s]); });
   };
   onElements(scatter, result, *operands[1]);
   return result;
@@ -89,6 +131,7 @@ static Tensor evaluateKernel(TopKOp op, Operands operands) {
 void addIndexKernels(KernelTable &table) {
   table.add<GatherOp>(evaluateKernel);
   table.add<ScatterAddOp>(evaluateKernel);
+  table.add<BucketIndicesOp>(evaluateKernel);
   table.add<PickOp>(evaluateKernel);
   table.add<TopKOp>(evaluateKernel);
 }

@@ -140,6 +140,8 @@ FailureOr<KernelKind> classify(const BodyInfo &info) {
       return special[0]->emitError("must be the only result of its kernel");
     if (isa<graph::ScatterAddOp>(special[0]))
       return KernelKind::Scatter;
+    if (isa<graph::BucketIndicesOp>(special[0]))
+      return KernelKind::Buckets;
     return isa<graph::MaxPoolGradOp>(special[0]) ? KernelKind::Pool : KernelKind::Scan;
   }
   if (large.empty()) {

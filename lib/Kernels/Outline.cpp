@@ -82,6 +82,8 @@ static StringRef nameOf(KernelKind kind) {
     return "columns";
   case KernelKind::Scatter:
     return "scatter";
+  case KernelKind::Buckets:
+    return "buckets";
   case KernelKind::Scan:
     return "scan";
   case KernelKind::Pool:

@@ -7,6 +7,7 @@
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Dialect/Graph/MergeDuplicates.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Sharding/IndexBuckets.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -270,6 +271,30 @@ struct HalfScatter : OpRewritePattern<graph::ScatterAddOp> {
   }
 };
 
+/// Where many blocks would read many indices, these are put into a bucket for each before.
+struct ManyIndices : OpRewritePattern<graph::ScatterAddOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ScatterAddOp op, PatternRewriter &rewriter) const override {
+    Value indices = op.getIndices();
+    if (op.getBuckets() || op.getAxis() != 0 || isHalf(op.getType()))
+      return failure();
+    const int64_t rows = shapeOf(op.getResult())[0];
+    std::optional<sharding::IndexBuckets> buckets =
+        sharding::bucketsOf(rows, elementsOf(indices), storageBytes(getElementTypeOrSelf(indices)));
+    if (!buckets)
+      return failure();
+    auto type = RankedTensorType::get({buckets->parts, buckets->buckets + 1 + buckets->part},
+                                      rewriter.getI32Type());
+    Value sorted =
+        graph::BucketIndicesOp::create(rewriter, op.getLoc(), type, indices, rows, buckets->rows);
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getBucketsMutable().assign(sorted);
+      op.setBucketRows(buckets->rows);
+    });
+    return success();
+  }
+};
+
 struct HalfPoolGrad : OpRewritePattern<graph::MaxPoolGradOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::MaxPoolGradOp op,
@@ -300,6 +325,8 @@ LogicalResult simplify(func::FuncOp func, const target::KernelLimits &limits) {
     dialect->getCanonicalizationPatterns(patterns);
   patterns.add<TransposedOperand, TransposedResult, SumOfPads, WholeReduction,
                SumOfManyScalars, HalfScatter, HalfPoolGrad>(context);
+  if (limits.bucketsIndices)
+    patterns.add<ManyIndices>(context);
   if (limits.fewColumns > 0)
     patterns.add<FewColumns>(context, limits.fewColumns);
   dist::SliceOp::getCanonicalizationPatterns(patterns, context);

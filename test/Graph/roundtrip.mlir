@@ -49,6 +49,10 @@ func.func @primitives(%x: tensor<2x3x4xf32>, %w: tensor<4x5xbf16>, %y: tensor<2x
   %10 = dtc.gather %w, %i axis 1 : tensor<4x5xbf16>, tensor<2x3xi64> -> tensor<4x2x3xbf16>
   // CHECK: dtc.scatter_add %{{.*}}, %{{.*}} axis 0 : tensor<2x3xi64>, tensor<2x3x4xf32> -> tensor<9x4xf32>
   %11 = dtc.scatter_add %i, %x axis 0 : tensor<2x3xi64>, tensor<2x3x4xf32> -> tensor<9x4xf32>
+  // CHECK: %[[B:.*]] = dtc.bucket_indices %{{.*}} rows 9 of 4 : tensor<2x3xi64> -> tensor<2x8xi32>
+  %buckets = dtc.bucket_indices %i rows 9 of 4 : tensor<2x3xi64> -> tensor<2x8xi32>
+  // CHECK: dtc.scatter_add %{{.*}}, %{{.*}} axis 0 buckets %[[B]] of 4 : tensor<2x3xi64>, tensor<2x3x4xf32>, tensor<2x8xi32> -> tensor<9x4xf32>
+  %sorted = dtc.scatter_add %i, %x axis 0 buckets %buckets of 4 : tensor<2x3xi64>, tensor<2x3x4xf32>, tensor<2x8xi32> -> tensor<9x4xf32>
   // CHECK: dtc.pick %{{.*}}, %{{.*}} : tensor<2x3x4xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
   %12 = dtc.pick %x, %i : tensor<2x3x4xf32>, tensor<2x3xi64> -> tensor<2x3xf32>
   // CHECK: dtc.top_k %{{.*}} : tensor<2x3x4xf32> -> tensor<2x3x2xi64>

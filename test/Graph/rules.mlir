@@ -60,6 +60,8 @@ func.func @index(%t: tensor<8x4xf32>, %i: tensor<4x2xi32>, %j: tensor<4x4xi64>, 
   %1 = dtc.gather %t, %j axis 1 : tensor<8x4xf32>, tensor<4x4xi64> -> tensor<8x4x4xf32>
   // RULE{LITERAL}: ([c,d],[c,d,b])->([a,b]) {a=8,b=8,c=4,d=4} reduce{c,d} linear{{1}}
   %2 = dtc.scatter_add %j, %x axis 0 : tensor<4x4xi64>, tensor<4x4x8xf32> -> tensor<8x8xf32>
+  // RULE{LITERAL}: ([a,b])->([c,d]) {a=4,b=4,c=2,d=11} whole{a,b,c,d}
+  %buckets = dtc.bucket_indices %j rows 8 of 4 : tensor<4x4xi64> -> tensor<2x11xi32>
   // RULE{LITERAL}: ([a,b,c],[a,b])->([a,b]) {a=4,b=4,c=8} reduce{c} linear{{0}}
   %3 = dtc.pick %x, %j : tensor<4x4x8xf32>, tensor<4x4xi64> -> tensor<4x4xf32>
   return

@@ -75,6 +75,19 @@ func.func @main() -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<3x2xf32>, tensor<
 
 // -----
 
+// Where buckets begin and end, then what is in them: the row among the bucket's times 3, and the place.
+// CHECK: result 0: tensor<2x7xi32> {{\[\[}}0, 2, 2, 3, 4, 2, 0], [0, 0, 0, 0, -1, -1, -1]]
+// CHECK: result 1: tensor<5x1xf32> {{\[\[}}3], [2], [0], [0], [1]]
+func.func @main() -> (tensor<2x7xi32>, tensor<5x1xf32>) {
+  %i = arith.constant dense<[4, 1, 0, 5, -1]> : tensor<5xi64>
+  %updates = arith.constant dense<[[1.0], [2.0], [3.0], [4.0], [5.0]]> : tensor<5x1xf32>
+  %0 = dtc.bucket_indices %i rows 5 of 2 : tensor<5xi64> -> tensor<2x7xi32>
+  %1 = dtc.scatter_add %i, %updates axis 0 buckets %0 of 2 : tensor<5xi64>, tensor<5x1xf32>, tensor<2x7xi32> -> tensor<5x1xf32>
+  return %0, %1 : tensor<2x7xi32>, tensor<5x1xf32>
+}
+
+// -----
+
 // Equal elements in the order of their indices; NaN counts as infinity, -0 as 0.
 // CHECK: result 0: tensor<3x3xi64> {{\[\[}}1, 3, 0], [0, 2, 1], [0, 1, 2]]
 // CHECK: result 1: tensor<3x2xi64> {{\[\[}}2, 0], [1, 3], [0, 1]]

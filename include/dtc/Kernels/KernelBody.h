@@ -19,6 +19,7 @@ enum class KernelKind {
   Rows,      ///< reductions that leave one value a row: softmax, norms
   Columns,   ///< reductions over rows that keep the columns: bias gradients
   Scatter,   ///< one scatter_add
+  Buckets,   ///< one bucket_indices
   Scan,      ///< one cumsum or top_k
   Pool,      ///< one max_pool_grad
 };

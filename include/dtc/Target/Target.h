@@ -34,6 +34,9 @@ struct KernelLimits {
   /// Most tensors that one kernel updates (the pieces of exec.kernel), and most operands and
   /// results that it may have for it.
   int64_t pieces = 1, operands = 0;
+  /// Whether indices of rows that are added up are sorted before, where that moves fewer bytes
+  /// (sharding::bucketsOf).
+  bool bucketsIndices = false;
 };
 
 struct MatmulLimits {

@@ -74,6 +74,58 @@ Reach GatherOp::getReach(unsigned operand) {
   return operand == 0 ? Reach::LookedUp : Reach::Repeated;
 }
 
+//===-- bucket_indices ----------------------------------------------------===//
+
+static int64_t ceilDivide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+/// Of buckets in a tensor of this shape, the indices of a part.
+static int64_t partOf(ArrayRef<int64_t> shape, int64_t rows, int64_t bucketRows) {
+  return shape.back() - ceilDivide(rows, bucketRows) - 1;
+}
+
+static LogicalResult verifyBuckets(Operation *op, Value value, Value indices, int64_t rows,
+                                   int64_t bucketRows) {
+  ArrayRef<int64_t> shape = shapeOf(value);
+  Type i32 = IntegerType::get(op->getContext(), 32);
+  if (rows < 1 || bucketRows < 1)
+    return op->emitOpError() << "buckets need rows: " << std::min(rows, bucketRows);
+  if (failed(verifyElementType(op, value, i32, "buckets")) ||
+      failed(verifyRank(op, value, 2, "buckets")))
+    return failure();
+  int64_t part = partOf(shape, rows, bucketRows),
+          count = cast<ShapedType>(indices.getType()).getNumElements();
+  if (part < 1 || shape.front() != ceilDivide(count, part))
+    return op->emitOpError() << "buckets need parts that have all of " << count
+                             << " indices: " << shape.front() << " of " << part;
+  if (bucketRows > std::numeric_limits<int32_t>::max() / part)
+    return op->emitOpError()
+           << "rows of a bucket, times the indices of a part, must be below 2^31: " << bucketRows
+           << " * " << part;
+  return success();
+}
+
+int64_t BucketIndicesOp::getBuckets() {
+  return ceilDivide(static_cast<int64_t>(getRows()), static_cast<int64_t>(getBucketRows()));
+}
+int64_t BucketIndicesOp::getPart() {
+  return partOf(shapeOf(getResult()), getRows(), getBucketRows());
+}
+
+LogicalResult BucketIndicesOp::verify() {
+  return failure(
+      failed(verifyIndices(*this, getIndices(), "indices")) ||
+      failed(verifyBuckets(*this, getResult(), getIndices(), getRows(), getBucketRows())));
+}
+
+ShardingRule BucketIndicesOp::buildShardingRule(UnitFactors units) {
+  OpRule rule(*this, units);
+  SmallVector<FactorId> indices = rule.factors(shapeOf(getIndices()), FactorKind::Whole),
+                        buckets = rule.factors(shapeOf(getResult()), FactorKind::Whole);
+  return rule.operand(0, indices).result(0, buckets).build();
+}
+
+OpCost BucketIndicesOp::getCost() { return {OpKind::Other}; }
+
 //===-- scatter_add -------------------------------------------------------===//
 
 LogicalResult ScatterAddOp::verify() {
@@ -82,14 +134,27 @@ LogicalResult ScatterAddOp::verify() {
       failed(verifySameOrWider(*this, getResult(), getUpdates(), "result")) ||
       failed(verifyDim(*this, getAxis(), table.size(), "axis")))
     return failure();
+  if (getBuckets() && !getBucketRows())
+    return emitOpError() << "buckets need their number of rows";
+  if (getBuckets() &&
+      failed(verifyBuckets(*this, getBuckets(), getIndices(), table[getAxis()], *getBucketRows())))
+    return failure();
   return verifyShape(*this, getUpdates(), gatheredShape(table, shapeOf(getIndices()), getAxis()),
                      "updates");
+}
+
+void ScatterAddOp::build(OpBuilder &builder, OperationState &state, Type result, Value indices,
+                         Value updates, int64_t axis) {
+  build(builder, state, result, indices, updates, axis, /*buckets=*/Value(),
+        /*bucketRows=*/IntegerAttr());
 }
 
 ShardingRule ScatterAddOp::buildShardingRule(UnitFactors units) {
   OpRule rule(*this, units);
   GatherFactors dims = gatherFactors(rule, shapeOf(getResult()), shapeOf(getIndices()), getAxis(),
                                      FactorKind::Parallel, FactorKind::Reduction);
+  if (getBuckets())
+    rule.operand(2, rule.factors(shapeOf(getBuckets()), FactorKind::Whole));
   return rule.operand(0, dims.indices).operand(1, dims.gathered).result(0, dims.table)
       .linear({1}).build();
 }
@@ -105,7 +170,7 @@ FailureOr<SmallVector<Value>> ScatterAddOp::buildLocal(OpBuilder &builder, Value
 
 OpCost ScatterAddOp::getCost() { return {OpKind::Lookup}; }
 Reach ScatterAddOp::getReach(unsigned operand) {
-  return operand == 0 ? Reach::Repeated : Reach::Same;
+  return operand == 0 ? Reach::Repeated : operand == 1 ? Reach::Same : Reach::LookedUp;
 }
 
 //===-- pick --------------------------------------------------------------===//

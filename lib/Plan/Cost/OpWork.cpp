@@ -3,6 +3,7 @@
 #include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/AttentionParts.h"
 #include "dtc/Plan/Plan/KernelParts.h"
+#include "dtc/Sharding/IndexBuckets.h"
 
 #include <algorithm>
 #include <cmath>
@@ -407,6 +408,26 @@ static bool sortsTwice(const Op &op, const Mesh &mesh) {
          op.rule->factors[op.groupedExperts].size > ranks;
 }
 
+/// The buckets that a kernel of its own makes of the indices of rows that are added up, as the
+/// compiler decides (Kernels/Simplify.cpp). A table's outermost rows have such.
+static std::optional<sharding::IndexBuckets>
+bucketsOfSum(const Problem &problem, const Op &op, const OpSharding &choice, const Mesh &mesh) {
+  if (op.kind != OpKind::Lookup || !op.backward || op.operands.size() != 2 ||
+      op.results.size() != 1)
+    return std::nullopt;
+  const Value &indices = problem.values[op.operands[0]], &table = problem.values[op.results[0]];
+  const std::vector<FactorId> &dims = op.rule->results[0].front();
+  if ((indices.type != DType::I64 && indices.type != DType::I32) || dims.empty() ||
+      sharding::occurs(op.rule->operands[1], dims.front()))
+    return std::nullopt;
+  int64_t tableRows = table.shape.front();
+  for (FactorId factor : dims)
+    tableRows /= mesh.size(choice.factors[factor]);
+  const int64_t bytes = byteSize(indices.type);
+  return sharding::bucketsOf(
+      tableRows, localBytes(indices, op.rule->operands[0], choice, mesh) / bytes, bytes);
+}
+
 LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) const {
   const Op &op = problem.ops[id];
   LocalWork result;
@@ -422,6 +443,10 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   if (isCounted)
     result.kernels = facts.kernelParts[id].launches;
   result.bytes = op.kind == OpKind::View && !isCounted ? 0 : movedBytes(id, choice, mesh);
+  if (auto buckets = isOwn() ? bucketsOfSum(problem, op, choice, mesh) : std::nullopt) {
+    ++result.kernels;
+    result.bytes += 2 * double(buckets->elements()) * double(byteSize(DType::I32));
+  }
   if (sortsTwice(op, mesh)) {
     result.kernels *= 2;
     result.bytes *= 2;

@@ -22,6 +22,7 @@ void LoopEmitter::emitKind() {
     return emitColumns();
   case KernelKind::Scatter:
     return emitScatter();
+  case KernelKind::Buckets: // refused before
   case KernelKind::Scan:
   case KernelKind::Pool:
     return emitItems();

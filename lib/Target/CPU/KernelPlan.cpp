@@ -178,6 +178,7 @@ static void deriveExtent(const BodyInfo &info, KernelPlan &plan) {
     plan.extent = IndexMath::numElements(shapeOf(result).take_front(op.getAxis() + 1));
     break;
   }
+  case KernelKind::Buckets:
   case KernelKind::Scan:
   case KernelKind::Pool:
     plan.extent = ItemLoops::itemsOf(result.getDefiningOp());
@@ -246,6 +247,8 @@ FailureOr<KernelPlan> planKernel(Block &body) {
   if (failed(kind))
     return failure();
   plan.kind = *kind;
+  if (plan.kind == KernelKind::Buckets)
+    return info.ops.front()->emitError("buckets of indices are for GPUs alone");
   firstLoops(info, plan);
   deriveExtent(info, plan);
   deriveScratch(info, plan);

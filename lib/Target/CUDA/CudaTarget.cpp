@@ -61,7 +61,12 @@ public:
   }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims, usesEpilogues()}; }
   target::KernelLimits kernelLimits() const override {
-    return {kMostOps, /*anyExtent=*/false, kBusyBlocks * kWarp, kMostPieces, kMostOperands};
+    return {kMostOps,
+            /*anyExtent=*/false,
+            kBusyBlocks * kWarp,
+            kMostPieces,
+            kMostOperands,
+            /*bucketsIndices=*/true};
   }
 
   FailureOr<target::KernelShape> planKernel(Block &body) const override {

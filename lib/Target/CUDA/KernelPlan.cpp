@@ -4,6 +4,7 @@
 #include "ThreadEmitter.h"
 
 #include "dtc/Kernels/InPlace.h"
+#include "dtc/Sharding/IndexBuckets.h"
 
 #include <algorithm>
 
@@ -25,9 +26,10 @@ static constexpr int64_t kOneThreadColumns = 8;
 /// More threads would leave each fewer than 128 registers.
 static constexpr int64_t kMostRowThreads = 512;
 static constexpr int64_t kMostColumnWarps = 8;
-/// Threads of a scatter kernel have some columns each, and a block has some rows of the table. The
-/// fewer blocks, the fewer times all indices are read. So many run at once on an H100.
-static constexpr int64_t kColumnsOfThread = 4, kMostScatterThreads = 256, kScatterBlocks = 528;
+/// Threads of a scatter kernel have some columns each, and a block has some rows of the table.
+static constexpr int64_t kColumnsOfThread = 4, kMostScatterThreads = 256;
+/// Threads that sort a part of the indices.
+static constexpr int64_t kBucketThreads = 256;
 /// Rows that a warp of a columns kernel should have at least.
 static constexpr int64_t kRowsOfWarp = 8;
 /// Neighbouring columns of a thread, at most. An H100 is busy with so many blocks of them.
@@ -41,6 +43,7 @@ int64_t KernelPlan::itemsInBlock() const {
   case KernelKind::Columns:
     return kWarp;
   case KernelKind::Scatter:
+  case KernelKind::Buckets:
     return 1;
   default:
     return threads;
@@ -123,10 +126,17 @@ static void planScatter(const BodyInfo &info, KernelPlan &plan) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   int64_t rows = IndexMath::numElements(shape.take_front(op.getAxis() + 1)),
           width = IndexMath::numElements(shape.drop_front(op.getAxis() + 1));
-  plan.lanes = op.getAxis() == 0 ? std::max<int64_t>(ceilDivide(rows, kScatterBlocks), 1) : 1;
+  plan.lanes = op.getAxis() == 0 ? sharding::rowsOfBlock(rows) : 1;
+  if (op.getBuckets())
+    plan.lanes = static_cast<int64_t>(*op.getBucketRows());
   plan.items = ceilDivide(rows, plan.lanes);
   plan.threads = std::clamp(kWarp * ceilDivide(width, kWarp * kColumnsOfThread), kSmallBlock,
                             kMostScatterThreads);
+}
+
+static void planBuckets(const BodyInfo &info, KernelPlan &plan) {
+  plan.items = shapeOf(info.results[0]).front();
+  plan.threads = kBucketThreads;
 }
 
 static void planItems(const BodyInfo &info, KernelPlan &plan) {
@@ -151,6 +161,9 @@ static void planThreads(const BodyInfo &info, KernelPlan &plan) {
     break;
   case KernelKind::Scatter:
     planScatter(info, plan);
+    break;
+  case KernelKind::Buckets:
+    planBuckets(info, plan);
     break;
   case KernelKind::Scan:
   case KernelKind::Pool:

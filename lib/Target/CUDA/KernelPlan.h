@@ -10,7 +10,9 @@
 //              share the rows, and the first adds up what they found, in their order. Few columns
 //              of many rows are columns of slices first (KernelLimits::fewColumns).
 //   scatter    a block owns some rows of the table. Its warps look through the indices for them and
-//              list those that they find, in their order; its threads have columns of the rows.
+//              list those that they find, in their order; its threads have columns of the rows. Or
+//              the indices are in buckets, of which the block reads its own.
+//   buckets    a block sorts a part of the indices (dtc.bucket_indices).
 //   scan, pool a thread does an item.
 //
 // A pointwise kernel of several pieces gives each as many blocks as it needs. A block finds out by

@@ -109,10 +109,12 @@ private:
   struct IndexMatch {
     mlir::Value place, row, isOwn, ofWarp;
   };
-  /// Memory of the block: places and rows of matches, and how many each warp has found.
+  /// Memory of the block: places and rows of so many matches, and how many each warp has found.
   struct MatchList {
     mlir::Value places, rows, counts;
+    int64_t room;
   };
+  MatchList matchList(int64_t room);
   void initializeTable(TableRows rows);
   /// Whether rows have to be initialized; null where they always have to be.
   mlir::Value termIsElsewhere();
@@ -122,11 +124,45 @@ private:
   /// Lists what all threads have found, in its order, behind the `listed` ones; how many there are.
   mlir::Value listMatches(llvm::ArrayRef<IndexMatch> matches, const MatchList &list,
                           mlir::Value listed);
+  /// Adds what the block finds among all indices.
+  void addIndices(graph::ScatterAddOp op, TableRows rows);
   void addMatches(graph::ScatterAddOp op, TableRows rows, const MatchList &list, mlir::Value total);
   /// Adds some matches to their rows, all of which are read first.
   void addTogether(graph::ScatterAddOp op, TableRows rows, llvm::ArrayRef<IndexMatch> matches);
   /// The thread's columns, some at a time.
   void forColumns(int64_t width, llvm::function_ref<void(llvm::ArrayRef<mlir::AffineExpr>)> body);
+  // Kernels that sort indices, and what scatter kernels find there (ThreadBuckets.cpp).
+  void emitBuckets();
+  /// An index of a thread: its place in the part, which may be too far behind (else null), its
+  /// bucket, what is stored of it, and how many are before it of its warp and bucket.
+  struct BucketKey {
+    mlir::Value place, hasRoom, bucket, entry, rank;
+  };
+  llvm::SmallVector<BucketKey> readKeys(graph::BucketIndicesOp op, mlir::AffineExpr number);
+  void rankKeys(llvm::MutableArrayRef<BucketKey> keys, mlir::Value counters);
+  /// The place of a bucket's counter of this warp.
+  mlir::Value counterOf(mlir::Value bucket);
+  void addUpCounters(mlir::Value counters, int64_t count);
+  /// Adds what is in the block's bucket.
+  void addBuckets(graph::ScatterAddOp op, TableRows rows, mlir::AffineExpr block);
+  /// Memory of the block, for `count` parts at once: entries of the bucket before each, and what is
+  /// added to an entry's number for its place in the part.
+  struct BucketParts {
+    int64_t count;
+    mlir::Value before, begin, ofWarps;
+  };
+  mlir::Value findInParts(graph::ScatterAddOp op, mlir::AffineExpr block, mlir::AffineExpr first,
+                          const BucketParts &parts);
+  mlir::Value partOfEntry(mlir::Value entry, const BucketParts &parts);
+  void listEntry(graph::ScatterAddOp op, mlir::AffineExpr first, const BucketParts &parts,
+                 mlir::AffineExpr entry, mlir::AffineExpr place, const MatchList &list);
+  /// Sums of what threads before this one have, and of what all have.
+  struct Sums {
+    mlir::Value before, all;
+  };
+  /// Adds what warps have to sums.
+  Sums sumsOverWarps(mlir::Value ofWarps, Sums sums);
+  Sums sumsOverThreads(mlir::Value own, mlir::Value ofWarps);
   void emitItems();
 
   // Columns of a row, shared by its lanes.
@@ -150,7 +186,13 @@ private:
   /// Lets no lane write before all have read.
   void meetBeforeWriting();
 
+  // Numbers of 32 bits.
   mlir::Value integer(int64_t value);
+  mlir::Value plus(mlir::Value a, mlir::Value b);
+  mlir::Value times(mlir::Value a, int64_t factor);
+  mlir::Value wide(mlir::Value number);
+  mlir::Value narrow(mlir::Value number);
+  mlir::Value is(mlir::arith::CmpIPredicate predicate, mlir::Value a, mlir::Value b);
 
   // Control.
   void when(mlir::Value condition, llvm::function_ref<void()> body);

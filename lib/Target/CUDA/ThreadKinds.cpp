@@ -26,6 +26,8 @@ void ThreadEmitter::emitKind() {
     return emitColumns();
   case KernelKind::Scatter:
     return emitScatter();
+  case KernelKind::Buckets:
+    return emitBuckets();
   case KernelKind::Scan:
   case KernelKind::Pool:
     return emitItems();

@@ -1,7 +1,7 @@
 // What a thread does in scatter kernels: its columns of the block's rows of the table.
 //
 //     rows := what is added to, or zeros                               where they aren't there
-//     for each piece of the indices
+//     for each piece of the indices                                    or of the block's bucket
 //       list += places of those that name a row of the block           all warps, each its part
 //       where the list is nearly full, or this is the last piece
 //         for each place of the list: row[index] += update[place]      all threads, each its
@@ -129,7 +129,6 @@ ThreadEmitter::findMatches(graph::ScatterAddOp op, TableRows rows, AffineExpr fi
 
 Value ThreadEmitter::listMatches(ArrayRef<IndexMatch> matches, const MatchList &list,
                                  Value listed) {
-  Type i32 = builder.getI32Type();
   Value none = integer(0), one = integer(1), found = none;
   Value warp = threadOver(kWarp), inWarp = threadModulo(kWarp);
   for (const IndexMatch &match : matches) {
@@ -144,16 +143,8 @@ Value ThreadEmitter::listMatches(ArrayRef<IndexMatch> matches, const MatchList &
   WarpOps{builder, loc}.meetInBlock();
 
   // Behind what warps before this one have found, and lanes before this one.
-  evaluator.position();
-  Value total = arith::TruncIOp::create(builder, loc, i32, listed), before = total;
-  for (int64_t i = 0; i < plan.threads / kWarp; ++i) {
-    Value number = integer(i), ofWarp = loadShared(list.counts, number, i32);
-    evaluator.position();
-    Value isBefore = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, warp, number);
-    total = arith::AddIOp::create(builder, loc, total, ofWarp);
-    ofWarp = arith::SelectOp::create(builder, loc, isBefore, ofWarp, none);
-    before = arith::AddIOp::create(builder, loc, before, ofWarp);
-  }
+  Value already = narrow(listed);
+  auto [before, total] = sumsOverWarps(list.counts, {already, already});
   evaluator.position();
   Value below = arith::ShLIOp::create(builder, loc, one, inWarp);
   below = arith::SubIOp::create(builder, loc, below, one);
@@ -162,8 +153,7 @@ Value ThreadEmitter::listMatches(ArrayRef<IndexMatch> matches, const MatchList &
     Value ahead = arith::AndIOp::create(builder, loc, match.ofWarp, below);
     ahead = math::CtPopOp::create(builder, loc, ahead);
     ahead = arith::AddIOp::create(builder, loc, before, ahead);
-    Value place = arith::TruncIOp::create(builder, loc, i32, match.place);
-    Value row = arith::TruncIOp::create(builder, loc, i32, match.row);
+    Value place = narrow(match.place), row = narrow(match.row);
     Value bits = math::CtPopOp::create(builder, loc, match.ofWarp);
     before = arith::AddIOp::create(builder, loc, before, bits);
     when(match.isOwn, [&] {
@@ -173,7 +163,7 @@ Value ThreadEmitter::listMatches(ArrayRef<IndexMatch> matches, const MatchList &
   }
   evaluator.position();
   WarpOps{builder, loc}.meetInBlock();
-  return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), total);
+  return wide(total);
 }
 
 void ThreadEmitter::addTogether(graph::ScatterAddOp op, TableRows rows,
@@ -226,12 +216,11 @@ void ThreadEmitter::addTogether(graph::ScatterAddOp op, TableRows rows,
 /// Behind the last match that one stands for the others, with nothing to add.
 void ThreadEmitter::addMatches(graph::ScatterAddOp op, TableRows rows, const MatchList &list,
                                Value total) {
-  const int64_t room = kListedPieces * plan.threads * kIndicesAtOnce;
   Type i32 = builder.getI32Type(), i64 = builder.getI64Type();
   Value one = evaluator.constantInt(1);
   evaluator.position();
   Value last = arith::SubIOp::create(builder, loc, total, one);
-  loop(evaluator.constantInt(0), total, kMatchesAtOnce, {0, room}, {},
+  loop(evaluator.constantInt(0), total, kMatchesAtOnce, {0, list.room}, {},
        [&](AffineExpr first, ValueRange) {
          SmallVector<IndexMatch> matches(kMatchesAtOnce);
          for (auto [i, match] : llvm::enumerate(matches)) {
@@ -249,20 +238,42 @@ void ThreadEmitter::addMatches(graph::ScatterAddOp op, TableRows rows, const Mat
        });
 }
 
+ThreadEmitter::MatchList ThreadEmitter::matchList(int64_t room) {
+  Type i32 = builder.getI32Type();
+  return {sharedArray(i32, room), sharedArray(i32, room), sharedArray(i32, plan.threads / kWarp),
+          room};
+}
+
+void ThreadEmitter::addIndices(graph::ScatterAddOp op, TableRows rows) {
+  const int64_t count = IndexMath::numElements(shapeOf(op.getIndices())),
+                piece = plan.threads * kIndicesAtOnce;
+  MatchList list = matchList(kListedPieces * piece);
+  Value none = evaluator.constantInt(0);
+  loop(none, evaluator.constantInt(count), piece, {0, count}, none,
+       [&](AffineExpr first, ValueRange listed) {
+         Value total = listMatches(findMatches(op, rows, first), list, listed[0]);
+         Value most = evaluator.constantInt(list.room - piece),
+               lastPiece = evaluator.constantInt(count - piece), start = evaluator.lower(first);
+         Value isFull = is(arith::CmpIPredicate::sgt, total, most),
+               isLast = is(arith::CmpIPredicate::sge, start, lastPiece);
+         evaluator.position();
+         Value isDue = arith::OrIOp::create(builder, loc, isFull, isLast);
+         when(isDue, [&] { addMatches(op, rows, list, total); });
+         return Values{evaluator.select(isDue, none, total)};
+       });
+}
+
 void ThreadEmitter::emitScatter() {
   auto op = cast<graph::ScatterAddOp>(specialResult(info).op);
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
-  const int64_t width = IndexMath::numElements(shape.drop_front(op.getAxis() + 1)),
-                count = IndexMath::numElements(shapeOf(op.getIndices()));
-  Type element = getElementTypeOrSelf(op.getType()), i32 = builder.getI32Type();
+  const int64_t width = IndexMath::numElements(shape.drop_front(op.getAxis() + 1));
+  Type element = getElementTypeOrSelf(op.getType());
   if (computeType(element) != element)
     return evaluator.fail(op, "a kernel needs scatter_add in f32");
-  evaluator.position();
-  lane = arith::ExtUIOp::create(builder, loc, builder.getI64Type(), thread);
+  if (op.getBuckets() && op.getAxis() != 0)
+    return evaluator.fail(op, "a kernel needs buckets to be of the outermost rows");
+  lane = wide(thread);
   laneVariable = evaluator.variableFor(lane, {0, plan.threads});
-  const int64_t piece = plan.threads * kIndicesAtOnce, room = kListedPieces * piece;
-  MatchList list{sharedArray(i32, room), sharedArray(i32, room),
-                 sharedArray(i32, plan.threads / kWarp)};
   withItem(groupNumber(1, Value()), [&](AffineExpr block) {
     TableRows rows{math.multiply(block, plan.lanes), plan.lanes, width};
     if (Value isElsewhere = termIsElsewhere())
@@ -270,21 +281,10 @@ void ThreadEmitter::emitScatter() {
     else
       initializeTable(rows);
     phase = 2; // operands read from here on cannot share the result's buffer
-    Value none = evaluator.constantInt(0);
-    loop(none, evaluator.constantInt(count), piece, {0, count}, none,
-         [&](AffineExpr first, ValueRange listed) {
-           Value total = listMatches(findMatches(op, rows, first), list, listed[0]);
-           Value most = evaluator.constantInt(room - piece),
-                 lastPiece = evaluator.constantInt(count - piece), start = evaluator.lower(first);
-           evaluator.position();
-           Value isFull =
-               arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, total, most);
-           Value isLast =
-               arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, start, lastPiece);
-           Value isDue = arith::OrIOp::create(builder, loc, isFull, isLast);
-           when(isDue, [&] { addMatches(op, rows, list, total); });
-           return Values{evaluator.select(isDue, none, total)};
-         });
+    if (op.getBuckets())
+      addBuckets(op, rows, block);
+    else
+      addIndices(op, rows);
   });
 }
 

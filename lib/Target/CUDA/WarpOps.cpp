@@ -47,6 +47,11 @@ Value WarpOps::ballot(Value condition) {
                                   NVVM::VoteSyncKind::ballot);
 }
 
+Value WarpOps::match(Value value) {
+  return NVVM::MatchSyncOp::create(builder, loc, builder.getI32Type(), integer(kAllLanes), value,
+                                   NVVM::MatchSyncKind::any);
+}
+
 void WarpOps::meet() { NVVM::SyncWarpOp::create(builder, loc, integer(kAllLanes)); }
 
 void WarpOps::meetInBlock() { NVVM::Barrier0Op::create(builder, loc); }

@@ -14,6 +14,8 @@ struct WarpOps {
   mlir::Value shuffleXor(mlir::Value value, int32_t mask);
   /// A bit for each lane: whether `condition` holds there.
   mlir::Value ballot(mlir::Value condition);
+  /// A bit for each lane: whether its `value`, of 32 bits, is this one's.
+  mlir::Value match(mlir::Value value);
   /// Waits for the other lanes, and orders memory among them.
   void meet();
   /// Waits for the other threads of the block.

@@ -49,3 +49,12 @@ exec.kernel @rows extent 4 scratch 0 {
   %1 = dtc.reduce sum %y [0] : tensor<64x3xf32> -> tensor<3xf32>
   exec.yield %0, %1 : tensor<4xf32>, tensor<3xf32>
 }
+
+// -----
+
+exec.kernel @buckets extent 1 scratch 0 {
+^bb0(%i: tensor<5xi64>):
+  // expected-error @+1 {{buckets of indices are for GPUs alone}}
+  %0 = dtc.bucket_indices %i rows 9 of 3 : tensor<5xi64> -> tensor<3x6xi32>
+  exec.yield %0 : tensor<3x6xi32>
+}

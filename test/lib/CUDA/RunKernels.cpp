@@ -7,6 +7,9 @@
 #include "dtc-cuda/Driver.h"
 #include "dtc/Target/CUDA/CodeObject.h"
 
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
+
 #include <cstdlib>
 #include <dlfcn.h>
 
@@ -154,9 +157,16 @@ struct RunCudaKernelsPass : PassWrapper<RunCudaKernelsPass, OperationPass<Module
       return signalPassFailure();
     }
     DrawOptions options{seed, intLow, intBound, scale, tolerance, true};
-    for (auto kernel : getOperation().getOps<exec::KernelOp>())
-      if (failed(checkKernel(kernel, runner, options)))
+    for (auto kernel : getOperation().getOps<exec::KernelOp>()) {
+      FailureOr<std::vector<Buffer>> results = checkKernel(kernel, runner, options);
+      if (failed(results))
         return signalPassFailure();
+      if (digest)
+        llvm::outs() << kernel.getSymName() << ": "
+                     << llvm::utohexstr(llvm::xxh3_64bits(
+                            StringRef(results->front().data(), results->front().size())))
+                     << "\n";
+    }
   }
 
 private:
@@ -166,6 +176,8 @@ private:
   Option<int64_t> intBound{*this, "int-bound", llvm::cl::init(8),
                            llvm::cl::desc("number of different integers drawn")};
   Option<double> scale{*this, "scale", llvm::cl::init(1.0), llvm::cl::desc("of drawn floats")};
+  Option<bool> digest{*this, "digest", llvm::cl::init(false),
+                      llvm::cl::desc("prints a hash of each kernel's first result")};
   Option<double> tolerance{*this, "tolerance", llvm::cl::init(1e-5),
                            llvm::cl::desc("allowed error of f32 results")};
 };

@@ -89,6 +89,27 @@ func::FuncOp asFunction(exec::KernelOp kernel, ModuleOp module) {
   return func;
 }
 
+/// A sum by buckets has those of its indices, whatever was drawn for them.
+LogicalResult sortBuckets(func::FuncOp func, Tensors &inputs) {
+  for (graph::ScatterAddOp op : func.getOps<graph::ScatterAddOp>()) {
+    auto buckets = dyn_cast_or_null<BlockArgument>(op.getBuckets()),
+         indices = dyn_cast<BlockArgument>(op.getIndices());
+    if (!buckets || !indices)
+      continue;
+    OpBuilder builder(op);
+    const int64_t rows = cast<RankedTensorType>(op.getType()).getDimSize(op.getAxis());
+    auto sorting = graph::BucketIndicesOp::create(builder, op.getLoc(), buckets.getType(), indices,
+                                                  rows, *op.getBucketRows());
+    FailureOr<Tensors> sorted =
+        evaluate(sorting.getOperation(), Tensors{inputs[indices.getArgNumber()]});
+    sorting.erase();
+    if (failed(sorted))
+      return failure();
+    inputs[buckets.getArgNumber()] = sorted->front();
+  }
+  return success();
+}
+
 Tensors drawInputs(func::FuncOp func, const DrawOptions &options) {
   Tensors inputs;
   for (Type type : func.getArgumentTypes()) {
@@ -101,6 +122,8 @@ Tensors drawInputs(func::FuncOp func, const DrawOptions &options) {
       value *= options.scale;
     roundToType(inputs.back());
   }
+  if (failed(sortBuckets(func, inputs)))
+    func.emitError("its indices can't be sorted");
   return inputs;
 }
 

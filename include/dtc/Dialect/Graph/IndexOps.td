@@ -28,13 +28,49 @@ def Graph_ScatterAddOp : Graph_TensorOp<"scatter_add",
   let description = [{
     `result[:axis, indices[j...], axis+1:] += updates[:axis, j..., axis+1:]`;
     indices outside the result are dropped. Accumulates in f32 at least, in
-    ascending order of the index tensor's elements.
+    ascending order of the index tensor's elements. `buckets`, where they are
+    given, are what dtc.bucket_indices makes of these indices, by which kernels
+    find those of some rows.
   }];
-  let arguments = (ins AnyStaticShapeTensor:$indices, AnyStaticShapeTensor:$updates, I64Attr:$axis);
+  let arguments = (ins AnyStaticShapeTensor:$indices, AnyStaticShapeTensor:$updates, I64Attr:$axis,
+                       Optional<AnyStaticShapeTensor>:$buckets, OptionalAttr<I64Attr>:$bucketRows);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = [{
+    $indices `,` $updates `axis` $axis (`buckets` $buckets^ `of` $bucketRows)? attr-dict `:`
+    type($indices) `,` type($updates) (`,` type($buckets)^)? `->` type($result)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$indices,
+                                 "::mlir::Value":$updates, "int64_t":$axis)>];
+  let hasVerifier = 1;
+}
+
+def Graph_BucketIndicesOp : Graph_TensorOp<"bucket_indices", [ShardingRule, NoGradient,
+                                                              ConvertedAround,
+                                                              InKernels<"Own", "LookedUp">]> {
+  let summary = "sorts indices by the rows of a table, some rows a bucket";
+  let description = [{
+    Rows `[0, rows)` of a table are in buckets of `bucketRows`, and indices in
+    parts. Of five indices in parts of three, and five rows in buckets of two:
+
+        indices            result: where buckets begin and end, and what is in them
+        4 1 0              0 2 2 3   4 2 0
+        5 -1               0 0 0 0   -1 -1 -1
+
+    What is in a bucket is there in the order of the indices, as `row * 3 + place`:
+    the row among the bucket's, and the place among the part's indices. Indices
+    outside the table are in no bucket: what is behind the last one is -1. Sums
+    over a bucket's rows so read its own indices, and have one order.
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$indices, I64Attr:$rows, I64Attr:$bucketRows);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat =
-      "$indices `,` $updates `axis` $axis attr-dict `:` type($indices) `,` type($updates) `->` type($result)";
+      "$indices `rows` $rows `of` $bucketRows attr-dict `:` type($indices) `->` type($result)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Buckets of a table, and indices of a part.
+    int64_t getBuckets();
+    int64_t getPart();
+  }];
 }
 
 def Graph_PickOp : Graph_TensorOp<"pick",
