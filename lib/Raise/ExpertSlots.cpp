@@ -72,6 +72,7 @@ private:
   Shape inSlots(ArrayRef<int64_t> rows) const;
   Shape leading() const;
   int64_t mostOfPart(Value choices, int64_t experts) const;
+  int64_t rowsOfToken(Value choices) const;
   Value operandThere(Emitter &emit, Value operand, ArrayRef<int64_t> shape);
 
   func::FuncOp func;
@@ -82,6 +83,7 @@ private:
   bool isDense = false;                        ///< products are of all slots of an expert
   int64_t samples = 0, rows = 0, capacity = 0; ///< of the op at hand
   bool isWorstCase = true;                     ///< likewise
+  IntegerAttr apart; ///< likewise: rows of a token, where these have slots of their own
   llvm::DenseMap<Value, Value> there;          ///< by value: the same of rows in slots
   llvm::DenseMap<Value, Value> slots;          ///< by choices
   SmallVector<Operation *> replaced;
@@ -112,12 +114,15 @@ Shape SlotBuilder::leading() const {
 /// How many rows of a section can choose experts of one part. What top_k chooses for a token are
 /// different experts, so that a part of fewer gets only some of a token's rows.
 int64_t SlotBuilder::mostOfPart(Value choices, int64_t experts) const {
-  int64_t all = rows / sections;
+  const int64_t each = rowsOfToken(choices);
+  return rows / sections / each * std::min(each, experts / parts);
+}
+
+/// How many rows that follow each other are known to choose different experts.
+int64_t SlotBuilder::rowsOfToken(Value choices) const {
   auto best = graph::withoutReshapes(choices).getDefiningOp<graph::TopKOp>();
   int64_t each = best ? graph::shapeOf(best).back() : 1;
-  if (each < 1 || all % each != 0)
-    return all;
-  return all / each * std::min(each, experts / parts);
+  return each < 1 || rows / sections % each != 0 ? 1 : each;
 }
 
 Shape SlotBuilder::inSlots(ArrayRef<int64_t> shape) const {
@@ -141,6 +146,10 @@ void SlotBuilder::setSizes(graph::DispatchOp op) {
     capacity = static_cast<int64_t>(std::clamp(slots, 1.0, double(worst)));
   }
   isWorstCase = capacity == worst;
+  const int64_t each = rowsOfToken(op.getChoices());
+  apart = capacity * each == rows / sections && (each == 1 || parts == experts)
+              ? rewriter.getI64IntegerAttr(each)
+              : IntegerAttr();
 }
 
 Value SlotBuilder::slotsOf(Emitter &emit, Value choices, int64_t experts) {
@@ -148,7 +157,7 @@ Value SlotBuilder::slotsOf(Emitter &emit, Value choices, int64_t experts) {
   if (known)
     return known;
   known = graph::ExpertSlotsOp::create(emit, choices.getType(), choices, experts, sections, parts,
-                                       capacity);
+                                       capacity, apart);
   if (!isWorstCase)
     returnLost(emit, choices, known, experts);
   return known;
@@ -181,20 +190,25 @@ void SlotBuilder::returnLost(Emitter &emit, Value choices, Value slot, int64_t e
       emit.getDictionaryAttr(emit.getNamedAttr(graph::GraphDialect::kRole, role)));
 }
 
+static IntegerAttr apartOf(Value slots) {
+  return slots.getDefiningOp<graph::ExpertSlotsOp>().getApartAttr();
+}
+
 Value SlotBuilder::sent(Emitter &emit, graph::DispatchOp op) {
   Shape shape = inSlots(graph::shapeOf(op));
   if (parts == 1)
     return reshape(emit, op.getInput(), shape);
-  return graph::ToSlotsOp::create(emit, tensorType(op).clone(shape), op.getInput(),
-                                  slotsOf(emit, op.getChoices(), op.getExperts()));
+  Value own = slotsOf(emit, op.getChoices(), op.getExperts());
+  return graph::ToSlotsOp::create(emit, tensorType(op).clone(shape), op.getInput(), own,
+                                  apartOf(own));
 }
 
 Value SlotBuilder::returned(Emitter &emit, graph::CombineOp op) {
   Value input = there.at(op.getInput());
   if (parts == 1)
     return reshape(emit, input, graph::shapeOf(op));
-  return graph::FromSlotsOp::create(emit, op.getType(), input,
-                                    slotsOf(emit, op.getChoices(), op.getExperts()));
+  Value own = slotsOf(emit, op.getChoices(), op.getExperts());
+  return graph::FromSlotsOp::create(emit, op.getType(), input, own, apartOf(own));
 }
 
 /// Numbers of experts among those of the slot's part. What is -1 stays below 0.

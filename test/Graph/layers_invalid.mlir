@@ -407,3 +407,19 @@ func.func @f(%x: tensor<4x8xf32>) {
   %0 = dtc.softmax_grad %x, %x 2 : tensor<4x8xf32>
   return
 }
+
+// -----
+
+func.func @f(%i: tensor<2x8xi64>) {
+  // expected-error @+1 {{rows that choose different parts need a slot of each part: 8 rows, 2 apart, and 8 slots}}
+  %0 = dtc.expert_slots %i experts 4 sections 1 parts 4 capacity 8 apart 2 : tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<2x8x6xf32>, %s: tensor<2x8xi64>) {
+  // expected-error @+1 {{rows that choose different parts need a slot of each part: 8 rows, 3 apart, and 4 slots}}
+  %0 = dtc.to_slots %x, %s apart 3 : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x2x4x6xf32>
+  return
+}

@@ -28,3 +28,19 @@ func.func @layer(%x: tensor<2x8x6xf32>, %i: tensor<2x8xi64>, %local: tensor<2x2x
   %5 = dtc.from_slots %4, %s : tensor<2x2x8xi64>, tensor<2x8xi64> -> tensor<2x8xi64>
   return %3 : tensor<2x8x10xf32>
 }
+
+// The two rows of a token choose different parts, which have a slot for each token.
+// RANKS-LABEL: @tokens({{.*}}test.shardings
+// CHECK-LABEL: @tokens
+func.func @tokens(%x: tensor<2x8x6xf32>, %i: tensor<2x8xi64>) -> tensor<2x8x6xf32> {
+  // RULE{LITERAL}: ([a,(b c)])->([a,(b c)]) {a=2,b=2,c=4} whole{c}
+  // CHECK: dtc.expert_slots %{{.*}} experts 4 sections 2 parts 4 capacity 2 apart 2 : tensor<2x8xi64>
+  %s = dtc.expert_slots %i experts 4 sections 2 parts 4 capacity 2 apart 2 : tensor<2x8xi64>
+  // RULE{LITERAL}: ([a,(b c),f],[a,(b c)])->([a,b,d,e,f]) {a=2,b=2,c=4,d=4,e=2,f=6} whole{c,e} linear{{0}}
+  // CHECK: dtc.to_slots %{{.*}}, %{{.*}} apart 2 : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x2x4x2x6xf32>
+  %0 = dtc.to_slots %x, %s apart 2 : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x2x4x2x6xf32>
+  // RULE{LITERAL}: ([a,b,d,e,f],[a,(b c)])->([a,(b c),f]) {a=2,b=2,c=4,d=4,e=2,f=6} reduce{d} whole{c,e} linear{{0}}
+  // CHECK: dtc.from_slots %{{.*}}, %{{.*}} apart 2 : tensor<2x2x4x2x6xf32>, tensor<2x8xi64> -> tensor<2x8x6xf32>
+  %1 = dtc.from_slots %0, %s apart 2 : tensor<2x2x4x2x6xf32>, tensor<2x8xi64> -> tensor<2x8x6xf32>
+  return %1 : tensor<2x8x6xf32>
+}

@@ -29,15 +29,15 @@
 
 // No more tokens can choose an expert than there are: nothing is lost, and nothing counted.
 // EXACT-NOT: #dtc.role<count
-// EXACT: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 : tensor<2x16xi64>
+// EXACT: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 apart 2 : tensor<2x16xi64>
 
 // Without a capacity as many, where experts are asked to have slots of their own.
 // EACH-LABEL: func @forward
 // EACH-NOT: #dtc.role<count
-// EACH: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 : tensor<2x16xi64>
+// EACH: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 apart 2 : tensor<2x16xi64>
 // EACH-NOT: dtc.grouped_contract
 // PARTS-LABEL: func @forward
-// PARTS: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 : tensor<2x16xi64>
+// PARTS: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 8 apart 2 : tensor<2x16xi64>
 
 // Rounded up to whole slots.
 // ODD: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 4 capacity 5 : tensor<2x16xi64>
@@ -67,7 +67,7 @@ func.func @forward(%x: tensor<2x16x6xf32>, %w: tensor<4x10x6xf32>, %b: tensor<4x
 // EACH-NOT: dtc.expert_slots
 // EACH: dtc.grouped_contract
 // PARTS-LABEL: func @forward
-// PARTS: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 2 capacity 8 : tensor<2x8xi64>
+// PARTS: dtc.expert_slots %{{.*}} experts 4 sections 1 parts 2 capacity 8 apart 1 : tensor<2x8xi64>
 func.func @forward(%x: tensor<2x8x6xf32>, %w: tensor<4x5x6xf32>, %i: tensor<2x8xi64>) -> tensor<2x8x5xf32> {
   %0 = dtc.dispatch %x, %i experts 4 : tensor<2x8x6xf32>, tensor<2x8xi64>
   %1 = dtc.dispatch %i, %i experts 4 : tensor<2x8xi64>, tensor<2x8xi64>

@@ -62,7 +62,7 @@ func.func @forward(%x: tensor<2x16x6xf32>, %w: tensor<4x10x6xf32>, %b: tensor<4x
 
 // A part of one expert gets no more than one of a token's two rows.
 // CHECK-LABEL: func @forward
-// CHECK: dtc.expert_slots %{{.*}} experts 2 sections 1 parts 2 capacity 8 : tensor<2x16xi64>
+// CHECK: dtc.expert_slots %{{.*}} experts 2 sections 1 parts 2 capacity 8 apart 2 : tensor<2x16xi64>
 func.func @forward(%x: tensor<2x16x6xf32>, %p: tensor<16x2xf32>) -> tensor<2x16x6xf32> {
   %k = dtc.top_k %p : tensor<16x2xf32> -> tensor<16x2xi64>
   %i = dtc.reshape %k : tensor<16x2xi64> -> tensor<2x16xi64>

@@ -9,6 +9,16 @@ using namespace mlir;
 
 namespace dtc::graph {
 
+/// Each token has a slot of its own in each part.
+static LogicalResult verifyApart(Operation *op, std::optional<uint64_t> apart, int64_t rows,
+                                 int64_t capacity) {
+  auto ofToken = static_cast<int64_t>(apart.value_or(1));
+  if (!apart || (ofToken > 0 && rows % ofToken == 0 && rows / ofToken == capacity))
+    return success();
+  return op->emitOpError() << "rows that choose different parts need a slot of each part: " << rows
+                           << " rows, " << ofToken << " apart, and " << capacity << " slots";
+}
+
 //===-- expert_slots ------------------------------------------------------===//
 
 LogicalResult ExpertSlotsOp::verify() {
@@ -25,7 +35,7 @@ LogicalResult ExpertSlotsOp::verify() {
                          << sections;
   if (static_cast<int64_t>(getCapacity()) < 1)
     return emitOpError() << "capacity must be at least 1: " << static_cast<int64_t>(getCapacity());
-  return success();
+  return verifyApart(*this, getApart(), rows / sections, static_cast<int64_t>(getCapacity()));
 }
 
 ShardingRule ExpertSlotsOp::buildShardingRule(UnitFactors units) {
@@ -45,7 +55,7 @@ FailureOr<SmallVector<Value>> ExpertSlotsOp::buildLocal(OpBuilder &builder, Valu
   auto sections = static_cast<int64_t>(getSections());
   return SmallVector<Value>{ExpertSlotsOp::create(builder, getLoc(), resultTypes[0], operands[0],
                                                   getExperts(), sections * local / rows, getParts(),
-                                                  getCapacity())};
+                                                  getCapacity(), getApartAttr())};
 }
 
 /// Comparing two numbers of rows or slots takes as long as this many flops. It is a few integer
@@ -55,14 +65,16 @@ static constexpr double kFlopsOfPair = 16;
 OpCost ExpertSlotsOp::getCost() {
   ArrayRef<int64_t> shape = shapeOf(getChoices());
   auto rows = static_cast<double>(shape[1]), sections = static_cast<double>(getSections());
+  const double compared = getApart() ? 1 : rows / sections;
   return {.kind = OpKind::Lookup,
-          .flops = kFlopsOfPair * static_cast<double>(shape[0]) * rows * rows / sections};
+          .flops = kFlopsOfPair * static_cast<double>(shape[0]) * rows * compared};
 }
 
 //===-- to_slots and from_slots -------------------------------------------===//
 
 /// `inRows` is [sample, row, ...], `inSlots` [sample, (section,) part, slot, ...].
-static LogicalResult verifyExchange(Operation *op, Value inRows, Value inSlots, Value slots) {
+static LogicalResult verifyExchange(Operation *op, Value inRows, Value inSlots, Value slots,
+                                    std::optional<uint64_t> apart) {
   ArrayRef<int64_t> rows = shapeOf(inRows), places = shapeOf(inSlots);
   if (rows.size() < 2 || (places.size() != rows.size() + 1 && places.size() != rows.size() + 2))
     return op->emitOpError() << "must be between [sample, row, ...] and [sample, part, slot, ...]: "
@@ -78,14 +90,14 @@ static LogicalResult verifyExchange(Operation *op, Value inRows, Value inSlots, 
   if (shape.sections < 1 || rows[1] % shape.sections != 0)
     return op->emitOpError() << "must have the same number of rows in each section: " << rows[1]
                              << " in " << shape.sections;
-  return success();
+  return verifyApart(op, apart, shape.rows, shape.capacity);
 }
 
 LogicalResult ToSlotsOp::verify() {
-  return verifyExchange(*this, getInput(), getResult(), getSlots());
+  return verifyExchange(*this, getInput(), getResult(), getSlots(), getApart());
 }
 LogicalResult FromSlotsOp::verify() {
-  return verifyExchange(*this, getResult(), getInput(), getSlots());
+  return verifyExchange(*this, getResult(), getInput(), getSlots(), getApart());
 }
 
 namespace {
@@ -171,11 +183,12 @@ FailureOr<SmallVector<Value>> FromSlotsOp::buildLocal(OpBuilder &builder, ValueR
   return cloneLocal(*this, builder, {operands[0], slots}, resultTypes);
 }
 
-/// Each slot is compared with each row of its section. The row is looked up then.
+/// Each slot is compared with each row of its section that it may have. The row is looked up then.
 OpCost ToSlotsOp::getCost() {
   SlotShape shape(getInput(), getResult());
   double pairs = static_cast<double>(shape.samples) * static_cast<double>(shape.sections) *
-                 static_cast<double>(shape.slots()) * static_cast<double>(shape.rows);
+                 static_cast<double>(shape.slots()) *
+                 static_cast<double>(getApart().value_or(shape.rows));
   return {.kind = OpKind::Lookup, .flops = kFlopsOfPair * pairs};
 }
 OpCost FromSlotsOp::getCost() { return {OpKind::Lookup}; }

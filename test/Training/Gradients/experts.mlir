@@ -32,3 +32,14 @@ func.func @slots(%x: tensor<1x8x5xf32>, %w: tensor<2x2x3x5xf32>) -> tensor<1x8x3
   %4 = dtc.from_slots %3, %s : tensor<1x2x3x3xf32>, tensor<1x8xi64> -> tensor<1x8x3xf32>
   return %4 : tensor<1x8x3xf32>
 }
+
+// Each of a token's two rows has its token's slot of its expert.
+// expected-remark@+1 {{gradient ok: 100 elements}}
+func.func @slots_of_tokens(%x: tensor<1x8x5xf32>, %w: tensor<4x3x5xf32>) -> tensor<1x8x3xf32> attributes {check_gradients} {
+  %i = arith.constant dense<[[0, 1, 3, 1, 2, 3, 0, 2]]> : tensor<1x8xi64>
+  %s = dtc.expert_slots %i experts 4 sections 1 parts 4 capacity 4 apart 2 : tensor<1x8xi64>
+  %0 = dtc.to_slots %x, %s apart 2 : tensor<1x8x5xf32>, tensor<1x8xi64> -> tensor<1x4x4x5xf32>
+  %1 = dtc.contract %0 [0, 1, 2, 4], %w [1, 3, 4] -> [0, 1, 2, 3] : tensor<1x4x4x5xf32>, tensor<4x3x5xf32> -> tensor<1x4x4x3xf32>
+  %2 = dtc.from_slots %1, %s apart 2 : tensor<1x4x4x3xf32>, tensor<1x8xi64> -> tensor<1x8x3xf32>
+  return %2 : tensor<1x8x3xf32>
+}

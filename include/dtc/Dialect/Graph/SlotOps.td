@@ -13,6 +13,9 @@
 // Two parts with 64 slots each have a place for every row, whatever the 64 rows choose. A row that
 // finds its part full has no slot: it is in no product, and zeros come back.
 //
+// Mostly the rows of a token, two say, have chosen different parts (`apart 2`). Where these have a slot
+// for each token, a row's slot is its token's, and nothing is counted.
+//
 // Under context parallelism each rank gives slots to the rows of its own tokens. These are sections
 // of a sample's rows, which are a dimension too: tensor<4x(sections)x(parts)x(capacity)x...>.
 #ifndef DTC_DIALECT_GRAPH_SLOTOPS_TD
@@ -27,23 +30,28 @@ def Graph_ExpertSlotsOp : Graph_TensorOp<"expert_slots",
     `choices[b, n]` is the expert of row n of sample b. Experts are numbered part by part, and so
     are the slots of a section: slot s belongs to part s / capacity. Rows get the slots of a part
     in their own order. A row has -1 where its choice is no expert or its part is full.
+    With `apart k`, no two of rows `[k * t, k * t + k)` of a section have the same part, and row n
+    has slot `n / k` of its part: there is one for each t.
   }];
   let arguments = (ins AnyStaticShapeTensor:$choices, I64Attr:$experts, I64Attr:$sections,
-                       I64Attr:$parts, I64Attr:$capacity);
+                       I64Attr:$parts, I64Attr:$capacity, OptionalAttr<I64Attr>:$apart);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = [{
-    $choices `experts` $experts `sections` $sections `parts` $parts `capacity` $capacity attr-dict
-    `:` type($choices)
+    $choices `experts` $experts `sections` $sections `parts` $parts `capacity` $capacity
+    (`apart` $apart^)? attr-dict `:` type($choices)
   }];
   let hasVerifier = 1;
 }
 
 class Graph_SlotExchangeOp<string mnemonic>
     : Graph_TensorOp<mnemonic, [ShardingRuleLocal, Differentiable, Decomposable, ConvertedAround]> {
-  let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$slots);
+  let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$slots,
+                       OptionalAttr<I64Attr>:$apart);
   let results = (outs AnyStaticShapeTensor:$result);
-  let assemblyFormat =
-      "$input `,` $slots attr-dict `:` type($input) `,` type($slots) `->` type($result)";
+  let assemblyFormat = [{
+    $input `,` $slots (`apart` $apart^)? attr-dict `:` type($input) `,` type($slots) `->`
+    type($result)
+  }];
   let hasVerifier = 1;
 }
 
@@ -52,7 +60,8 @@ def Graph_ToSlotsOp : Graph_SlotExchangeOp<"to_slots"> {
   let description = [{
     From [sample, row, ...] to [sample, part, slot of the part, ...], or with the sections before
     the parts. No two rows of a section have one slot. A slot without a row has zeros, or -1
-    where elements are integers.
+    where elements are integers. With `apart k`, slots are those of dtc.expert_slots with it: slot t
+    of a part has one of k rows, or none.
   }];
 }
 

@@ -1,7 +1,8 @@
 // Slots are counted, and rows looked up by them.
 //
 // Both compare every row with every other row, or slot, of its section. That is little beside the
-// products that the rows are in, and one kernel, which stores none of the comparisons.
+// products that the rows are in, and one kernel, which stores none of the comparisons. Where the
+// rows of a token are apart, a slot is compared with these alone, and rows with none.
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "../SlotShape.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
@@ -33,7 +34,21 @@ static Value orNone(TensorBuilder &b, Value condition, Value x) {
   return b.select(condition, x, b.integer(x.getType(), -1));
 }
 
-/// A row's slot is the number of earlier rows of its section that have the same part.
+/// How many earlier rows of a section have the same part.
+static Value earlierOfPart(TensorBuilder &b, Value part) {
+  ArrayRef<int64_t> shape = shapeOf(part);
+  Type element = getElementTypeOrSelf(part);
+  SmallVector<int64_t> pairs = {shape[0], shape[1], shape[2], shape[2]};
+  Value isSame = b.compare(arith::CmpIPredicate::eq, b.broadcast(part, {0, 1, 2}, pairs),
+                           b.broadcast(part, {0, 1, 3}, pairs));
+  Value isEarlier =
+      b.compare(arith::CmpIPredicate::slt, b.iota(element, pairs, 3), b.iota(element, pairs, 2));
+  auto counted = RankedTensorType::get(pairs, element);
+  return b.sum(b.select(both(b, isSame, isEarlier), b.integer(counted, 1), b.integer(counted, 0)),
+               {3});
+}
+
+/// A row's slot is its token's, or else the number of earlier rows of its part.
 FailureOr<SmallVector<Value>> ExpertSlotsOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
   const auto sections = static_cast<int64_t>(getSections());
@@ -46,14 +61,12 @@ FailureOr<SmallVector<Value>> ExpertSlotsOp::decompose(OpBuilder &builder) {
   Value perPart = b.integer(choices.getType(), experts / static_cast<int64_t>(getParts()));
   Value part = orNone(b, isExpert, arith::DivSIOp::create(builder, getLoc(), choices, perPart));
 
-  SmallVector<int64_t> pairs = {samples, sections, rows, rows};
-  Value isSame = b.compare(arith::CmpIPredicate::eq, b.broadcast(part, {0, 1, 2}, pairs),
-                           b.broadcast(part, {0, 1, 3}, pairs));
-  Value isEarlier =
-      b.compare(arith::CmpIPredicate::slt, b.iota(element, pairs, 3), b.iota(element, pairs, 2));
-  auto counted = RankedTensorType::get(pairs, element);
-  Value before = b.sum(
-      b.select(both(b, isSame, isEarlier), b.integer(counted, 1), b.integer(counted, 0)), {3});
+  Value before;
+  if (auto apart = getApart())
+    before = arith::DivSIOp::create(builder, getLoc(), b.iota(element, shapeOf(choices), 2),
+                                    b.integer(choices.getType(), static_cast<int64_t>(*apart)));
+  else
+    before = earlierOfPart(b, part);
   Value hasSlot = both(b, isExpert, isBelow(b, before, capacity));
   Value slot = orNone(b, hasSlot, plus(b, times(b, part, capacity), before));
   return SmallVector<Value>{b.reshape(slot, shapeOf(getResult()))};
@@ -85,16 +98,37 @@ static Value firstOf(TensorBuilder &b, Type element, ArrayRef<int64_t> shape, in
               times(b, b.iota(element, shape, 1), each));
 }
 
+/// Of each slot, the row of its section that has it, or -1: one of all, or of its token's.
+static Value rowsOfSlots(TensorBuilder &b, const SlotShape &shape, Value slots, int64_t apart) {
+  Type element = getElementTypeOrSelf(slots);
+  const int64_t tokens = shape.rows / apart;
+  SmallVector<int64_t> rows = {shape.samples, shape.sections, tokens, apart},
+                       pairs = {shape.samples, shape.sections, shape.parts, tokens, apart};
+  Value own = b.broadcast(b.reshape(slots, rows), {0, 1, 3, 4}, pairs);
+  Value token = b.iota(element, pairs, 3);
+  Value slot = plus(b, times(b, b.iota(element, pairs, 2), shape.capacity), token);
+  Value isIts = b.compare(arith::CmpIPredicate::eq, own, slot);
+  Value row = plus(b, times(b, token, apart), b.iota(element, pairs, 4));
+  Value found = b.reduce(ReduceKind::Max, orNone(b, isIts, row), {4});
+  return b.reshape(found, {shape.samples, shape.sections, shape.slots()});
+}
+
+static Value rowsOfSlots(TensorBuilder &b, const SlotShape &shape, Value slots) {
+  Type element = getElementTypeOrSelf(slots);
+  SmallVector<int64_t> pairs = {shape.samples, shape.sections, shape.slots(), shape.rows};
+  Value own =
+      b.broadcast(b.reshape(slots, {shape.samples, shape.sections, shape.rows}), {0, 1, 3}, pairs);
+  Value isIts = b.compare(arith::CmpIPredicate::eq, own, b.iota(element, pairs, 2));
+  return b.reduce(ReduceKind::Max, orNone(b, isIts, b.iota(element, pairs, 3)), {3});
+}
+
 /// Each slot finds its row: the one, if any, that has it.
 FailureOr<SmallVector<Value>> ToSlotsOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
   const SlotShape shape(getInput(), getResult());
   Type element = getElementTypeOrSelf(getSlots());
-  SmallVector<int64_t> pairs = {shape.samples, shape.sections, shape.slots(), shape.rows};
-  Value slots = b.reshape(getSlots(), {shape.samples, shape.sections, shape.rows});
-  Value isIts = b.compare(arith::CmpIPredicate::eq, b.broadcast(slots, {0, 1, 3}, pairs),
-                          b.iota(element, pairs, 2));
-  Value row = b.reduce(ReduceKind::Max, orNone(b, isIts, b.iota(element, pairs, 3)), {3});
+  Value row = getApart() ? rowsOfSlots(b, shape, getSlots(), static_cast<int64_t>(*getApart()))
+                         : rowsOfSlots(b, shape, getSlots());
   Value first = firstOf(b, element, shapeOf(row), shape.sections, shape.rows);
   Value hasRow = b.compare(arith::CmpIPredicate::sge, row, int64_t(0));
   Value result = lookUp(b, merged(b, getInput(), 2), orNone(b, hasRow, plus(b, row, first)));

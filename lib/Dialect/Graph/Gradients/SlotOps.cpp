@@ -9,8 +9,8 @@ namespace dtc::graph {
 LogicalResult ToSlotsOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resultGrads,
                                        ArrayRef<bool> needed, MutableArrayRef<Value> operandGrads) {
   if (needed[0])
-    operandGrads[0] =
-        FromSlotsOp::create(builder, getLoc(), getInput().getType(), resultGrads[0], getSlots());
+    operandGrads[0] = FromSlotsOp::create(builder, getLoc(), getInput().getType(), resultGrads[0],
+                                          getSlots(), getApartAttr());
   return success();
 }
 
@@ -18,8 +18,8 @@ LogicalResult FromSlotsOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
                                          ArrayRef<bool> needed,
                                          MutableArrayRef<Value> operandGrads) {
   if (needed[0])
-    operandGrads[0] =
-        ToSlotsOp::create(builder, getLoc(), getInput().getType(), resultGrads[0], getSlots());
+    operandGrads[0] = ToSlotsOp::create(builder, getLoc(), getInput().getType(), resultGrads[0],
+                                        getSlots(), getApartAttr());
   return success();
 }
 
