@@ -166,7 +166,7 @@ private:
 
 StoredLiveness nothingStored(size_t steps, int units) {
   const std::vector<int64_t> byStep(steps + 1, 0), byUnit(units, 0);
-  return {byStep, byStep, byStep, byUnit, byUnit, byUnit, std::vector<size_t>(units, ~size_t{0})};
+  return {byStep, byStep, {}, byUnit, byUnit, byUnit, std::vector<size_t>(units, ~size_t{0})};
 }
 
 StoredInStages storedLiveness(const RankExecution &execution, const Problem &problem, int units,

@@ -58,6 +58,7 @@ void addTiedGradients(StoredLiveness &stored, const RankExecution &execution,
       continue;
     if (keepsToEnd || others[unit] == 0)
       stored.gradients[unit] += bytes;
+    stored.tied.resize(stored.scattered.size(), 0);
     for (size_t step = first + 1; step < made; ++step)
       if (unitOfStep[step] == unit) {
         stored.scattered[step] += bytes;

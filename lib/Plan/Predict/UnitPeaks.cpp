@@ -286,7 +286,7 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
       most.besideGathers = std::max(most.besideGathers, bytes);
     if (isBeside && besideScatters[at.step])
       most.besideBoth = std::max(most.besideBoth, bytes);
-    const int64_t tied = storing > 0 ? stored.tied[at.step] : 0;
+    const int64_t tied = storing > 0 && !stored.tied.empty() ? stored.tied[at.step] : 0;
     for (size_t i = 0; i < (tied > 0 ? std::size(UnitPeaks::kLeft) : 0); ++i)
       most.within[i] = std::max(most.within[i], bytes + waitingOf(tied, i));
     if (storing > 0 && stored.scattered[at.step] >= most.scattered) {

@@ -26,7 +26,7 @@ struct StoredLiveness {
   std::vector<int64_t> gathered, scattered; ///< by step
   /// Of what is scattered, tied gradients that a step's unit has scattered already. Their parts
   /// wait to be added up.
-  std::vector<int64_t> tied; ///< by step
+  std::vector<int64_t> tied; ///< by step; empty: none
   /// What a unit gathers before its forward and its backward pass, and scatters.
   std::vector<int64_t> forward, backward, gradients; ///< by unit
   /// By unit, the step of the backward pass before which the next unit's parameters are gathered:
