@@ -10,6 +10,7 @@ import numpy
 import pytest
 
 from conftest import reference
+from trained_weights import compare_with_one_rank, compare_with_pytorch
 
 PLANS = {
     2: [
@@ -91,7 +92,6 @@ def test_composition(trainer, model, recipe, devices, plan):
     for key in ("loss", "grad_norm"):
         want = numpy.array([step[key] for step in expected["steps"]])
         assert numpy.abs(run.column(key) / want - 1).max() < 1e-5, key
+    compare_with_pytorch(run.weights, model, recipe)
     alone = trainer.train(model, model, *expected["flags"])
-    for name, weight in alone.weights.items():
-        error = numpy.abs(run.weights[name] - weight).max(initial=0)
-        assert error < max(1e-5, 10 * expected["rounding"]["weights"].get(name, 0)), name
+    compare_with_one_rank(run.weights, alone.weights, model, recipe)

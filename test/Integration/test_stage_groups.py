@@ -4,12 +4,12 @@ import json
 import os
 import re
 
-import numpy
 import pytest
 from safetensors.numpy import load_file
 
 import llama_graph
 from conftest import BIN, MODELS, check_call, compare_steps, reference
+from trained_weights import compare_with_one_rank, compare_with_pytorch
 
 EMULATOR = BIN.parent / "lib" / "gpu-emulator"
 # For each mesh pp, dp, tp and micro_batch; and what all of them share.
@@ -59,10 +59,9 @@ def test_trains_as_pytorch_does(trainer, tmp_path, model, recipe, groups, settin
     plan, devices = plan_file(tmp_path, groups, **settings)
     run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
     compare_steps(run, expected, loss=1e-5, norm=1e-5)
+    compare_with_pytorch(run.weights, model, recipe)
     alone = trainer.train(model, model, *expected["flags"])
-    for name, weight in alone.weights.items():
-        error = numpy.abs(run.weights[name] - weight).max(initial=0)
-        assert error < max(1e-5, 10 * expected["rounding"]["weights"].get(name, 0)), name
+    compare_with_one_rank(run.weights, alone.weights, model, recipe)
 
 
 def compiled(folder, groups, *flags, model="llama", **settings):

@@ -23,6 +23,7 @@ from safetensors.numpy import load_file
 
 import draw
 import reference
+import sampled_weights
 import zoo
 from samples import IGNORED
 
@@ -76,6 +77,8 @@ def _compare(committed: Path, made: Path) -> list[str]:
         return _compare_programs(committed, made)
     if made.name.endswith(".final.safetensors"):
         return _compare_weights(committed, made)
+    if made.name.endswith(".sampled.safetensors"):
+        return _compare_sampled(committed, made)
     if made.suffix == ".json" and "steps" in (record := json.loads(made.read_text())):
         return _compare_trajectories(json.loads(committed.read_text()), record)
     return [] if committed.read_bytes() == made.read_bytes() else ["differs"]
@@ -85,8 +88,13 @@ def _compare_trajectories(committed: dict, made: dict) -> list[str]:
     precision = next((half for half in ("bf16", "fp16", "bf16-true") if half in made["flags"]), "fp32")
     if committed["flags"] != made["flags"] or len(committed["steps"]) != len(made["steps"]):
         return ["other flags or another number of steps"]
+    return differing_steps(committed["steps"], made["steps"], precision)
+
+
+def differing_steps(committed: list[dict], made: list[dict], precision: str = "fp32") -> list[str]:
+    """Where two runs of as many steps differ by more than rounding."""
     problems = []
-    for old, new in zip(committed["steps"], made["steps"], strict=True):
+    for old, new in zip(committed, made, strict=True):
         for key, bound in (("loss", LOSS[precision]), ("grad_norm", NORM[precision]), ("lr", 0.0)):
             if old[key] is None or new[key] is None:
                 same = old[key] == new[key]  # a step without an update
@@ -109,6 +117,15 @@ def _compare_weights(committed: Path, made: Path) -> list[str]:
         if difference > WEIGHT + 100 * rounding[name]:
             problems.append(f"{name}: differs by {difference}")
     return problems
+
+
+def _compare_sampled(committed: Path, made: Path) -> list[str]:
+    rounding = json.loads(Path(str(committed).replace(".sampled.safetensors", ".json")).read_text())["rounding"]["weights"]
+    old, new = load_file(committed), load_file(made)
+    if old.keys() != new.keys():
+        return ["other names"]
+    distances = {name: sampled_weights.distance(old, new, name) for name in sampled_weights.parameters(old)}
+    return [f"{name}: differs by {each}" for name, each in distances.items() if each > WEIGHT + 100 * rounding[name]]
 
 
 def _compare_programs(committed: Path, made: Path) -> list[str]:

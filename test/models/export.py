@@ -5,6 +5,7 @@
     export.py --output DIR      ... into DIR
     export.py --only MODEL,...  writes the files of these models alone
     export.py --programs        writes the .pt2 files alone, of all models or of those of --only
+    export.py --sampled         writes the .sampled.safetensors files alone, likewise, where the losses are those that are here
     export.py --check           writes them to a temporary folder and compares them with those here; with --only, a part
     export.py --weights DIR     writes DIR/resnet18.safetensors, the initial weights that are too large to be here
                                 (draw.py does the same without PyTorch)
@@ -15,6 +16,7 @@ README.md says what the files are and with which versions they were made.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import warnings
@@ -32,12 +34,14 @@ import norms
 import onnx_export
 import pt2_export
 import reference
+import sampled_weights
 import samples
 import zoo
 
 HERE = Path(__file__).resolve().parent
 _STATE_DICT = ("gpt2",)  # models whose weights are also here as Hugging Face saves them
 _FINAL = ("gpt2", "llama", "mlp", "resnet_tiny")  # models whose weights after AdamW are here
+_SAMPLED = ("clip", "sgd_clip")  # recipes after which some of each weight is here
 _NORMS = {"resnet_tiny": "resnet_norms"}  # models that are also trained with batch norm in training mode
 _DROPOUT = ("gpt2",)  # models that are also trained with dropout
 _DROPPING = ("mixtral",)  # models whose experts also drop what finds no slot
@@ -92,7 +96,7 @@ def _write_state_dict(name: str, folder: Path) -> None:
 
 
 def _write_trajectories(model: zoo.Model, folder: Path) -> None:
-    """Writes MODEL.RECIPE.json for each recipe and MODEL.adamw.final.safetensors, with the .onnx file's names."""
+    """Writes MODEL.RECIPE.json for each recipe, and of some the weights after it, with the .onnx file's names."""
     data = load_file(folder / f"{model.name}.data.safetensors")
     for recipe in reference.RECIPES:
         if model.name not in recipe.models:
@@ -110,6 +114,27 @@ def _write_trajectories(model: zoo.Model, folder: Path) -> None:
         if recipe.name == "adamw" and model.name in _FINAL:
             final = {name: np.ascontiguousarray(value.numpy()) for name, value in run.final.items()}
             save_file(final, folder / f"{stem}.final.safetensors")
+        if recipe.name in _SAMPLED:
+            _save_sampled(run, folder / f"{stem}.sampled.safetensors")
+
+
+def _save_sampled(run: reference.Trajectory, path: Path) -> None:
+    save_file(sampled_weights.record({name: value.numpy() for name, value in run.final.items()}), path)
+
+
+def write_sampled(name: str, folder: Path) -> None:
+    """Trains a model again and writes its .sampled.safetensors. The run must be the one whose losses are in the folder."""
+    model, data = zoo.MODELS[name], load_file(folder / f"{name}.data.safetensors")
+    for recipe in reference.RECIPES:
+        if name not in recipe.models or recipe.name not in _SAMPLED:
+            continue
+        stem = f"{name}.{recipe.name}"
+        _progress(f"{stem}.sampled")
+        run = reference.train(model, recipe, data, reference.numerics_of(recipe))
+        problems = compare.differing_steps(json.loads((folder / f"{stem}.json").read_text())["steps"], run.steps)
+        if problems:
+            raise RuntimeError(f"{stem}: {problems[0]}")
+        _save_sampled(run, folder / f"{stem}.sampled.safetensors")
 
 
 def _progress(what: str) -> None:
@@ -121,6 +146,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=HERE, metavar="DIR")
     parser.add_argument("--only", type=lambda names: names.split(","), metavar="MODEL,...")
     parser.add_argument("--programs", action="store_true")
+    parser.add_argument("--sampled", action="store_true")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--weights", type=Path, metavar="DIR")
     arguments = parser.parse_args()
@@ -141,12 +167,14 @@ def main() -> int:
             write_all(Path(folder), names)
             return compare.report(HERE, Path(folder), whole=not arguments.only)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    if not arguments.only and not arguments.programs:
+    if not (arguments.only or arguments.programs or arguments.sampled):
         write_all(arguments.output, names)
         return 0
     for name in names:
         if arguments.programs:
             write_programs(name, arguments.output)
+        elif arguments.sampled:
+            write_sampled(name, arguments.output)
         else:
             write_model(name, arguments.output)
     return 0
