@@ -1,0 +1,96 @@
+"""Single ranks that are processes are killed: all others end soon, and the run goes on from its last checkpoint, bit by bit.
+
+test_checkpoints.py kills all ranks at once. `ninja -C build check-kills` runs both.
+"""
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from test_checkpoints import ENDLESS, KILLS, artifacts, run, start, steps_in, straight, trained  # noqa: F401
+
+EVERY = 5  # steps from checkpoint to checkpoint
+# The step whose checkpoint is being written, and the steps until the next one, which waits for it.
+MOST_LOST = 2 * EVERY
+
+
+def ranks_of(launcher: subprocess.Popen, count: int) -> list[int]:
+    """The processes of all ranks, by rank, once they are there."""
+    children, deadline = [], time.monotonic() + 60
+    while len(children) < count:
+        assert time.monotonic() < deadline and launcher.poll() is None
+        time.sleep(0.005)
+        children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    return list(map(int, children))
+
+
+def names_in(folder: pathlib.Path) -> set[str]:
+    return set(steps_in(folder)) if folder.exists() else set()
+
+
+def wait_for_a_write(folder: pathlib.Path, before: set[str], launcher: subprocess.Popen) -> bool:
+    """Until this run writes a checkpoint; not all are slow enough to be seen."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        assert launcher.poll() is None
+        if any("partial" in name for name in names_in(folder) - before):
+            return True
+        time.sleep(0.001)
+    return False
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def kill_a_rank(launcher: subprocess.Popen, ranks: list[int], victim: int) -> float:
+    """How long the others took to end."""
+    os.kill(ranks[victim], signal.SIGKILL)
+    killed = time.monotonic()
+    said = launcher.communicate(timeout=60)[1]
+    seconds = time.monotonic() - killed
+    assert launcher.returncode == 5, said
+    assert said.count("error:") == 1 and f"rank {victim} was lost" in said, said
+    assert seconds < 10 and not any(map(is_alive, ranks))
+    return seconds
+
+
+@pytest.mark.parametrize("plan,model,share,ranks", [
+    ("dp2", "mlp", 0.125, 2), ("zero3", "gpt2", 0.0625, 2), ("pp2dp2", "gpt2", 0.0625, 4)])
+def test_kills_of_one_rank_lose_nothing_that_was_saved(artifacts, straight, tmp_path, plan, model, share, ranks):
+    """Every second one as a checkpoint is being written, the others at random moments, also before the first step."""
+    artifact, log, folder, moments = artifacts(plan, model), tmp_path / "log", tmp_path / "c", random.Random(17)
+    flags = ["--log", log, "--checkpoint-dir", folder, "--checkpoint-every", EVERY, "--resume"]
+    kills, writing, slowest, lost, seen = max(2, round(share * KILLS)), 0, 0.0, 0, []
+    for number in range(kills):
+        before = names_in(folder)
+        launcher = start(artifact, *flags, "--processes", "--steps", ENDLESS)
+        children = ranks_of(launcher, ranks)
+        if number % 2 == 0:
+            writing += wait_for_a_write(folder, before, launcher)
+        else:
+            time.sleep(moments.uniform(0, 0.6))
+        slowest = max(slowest, kill_a_rank(launcher, children, moments.randrange(ranks)))
+        saved = max((int(name[5:]) for name in names_in(folder) if "partial" not in name), default=0)
+        logged = trained(log) if log.exists() else []
+        assert len(logged) - saved <= MOST_LOST
+        lost = max(lost, len(logged) - saved)
+        seen.append(logged[:saved])
+    steps = len(seen[-1]) + 20
+    outcome = run(artifact, *flags, "--processes", "--steps", steps, "--save-weights", tmp_path / "w")
+    assert outcome.code == 0 and "damaged" not in outcome.err, outcome.err
+    expected = straight(artifact, steps)
+    assert (trained(log), (tmp_path / "w").read_bytes()) == expected
+    for saved in seen:
+        assert saved == expected[0][:len(saved)]
+    assert not any("partial" in name for name in names_in(folder))
+    print(f"{plan}: {kills} ranks killed, {writing} of them while a checkpoint was written; the others ended within "
+          f"{slowest:.1f} s; at most {lost} steps lost")
