@@ -17,7 +17,7 @@ import subprocess
 from step_time import BATCH, ROOT, WORK, export
 from two_processes import write_data
 
-SCHEDULES = {"gpipe": "", "1f1b": "", "interleaved": ",chunks=2", "zb": ""}
+SCHEDULES = {"gpipe": "", "1f1b": "", "interleaved": ",chunks=2", "zb": "", "zbv": ",chunks=2", "list": ""}
 BIN = ROOT / "build" / "bin"
 
 
