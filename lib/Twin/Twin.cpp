@@ -64,7 +64,9 @@ private:
       for (Attribute stage : devices)
         if (!cast<DenseI64ArrayAttr>(stage).empty())
           ranks.insert(stage);
-    return ranks.empty() ? text : text + " pp=" + std::to_string(ranks.size());
+    if (!ranks.empty())
+      text += (text.empty() ? "" : " ") + ("pp=" + std::to_string(ranks.size()));
+    return text;
   }
 
   LogicalResult retype(func::FuncOp function) {

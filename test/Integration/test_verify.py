@@ -103,6 +103,12 @@ def test_artifacts_are_verified_on_a_twin(tmp_path):
     assert outcome.out.splitlines()[0].endswith(", on a twin of small dimensions with tp=2 pp=2")
 
 
+def test_a_twin_of_a_pipeline_alone_is_named(tmp_path):
+    outcome = check_call("dtc", "compile", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--devices", 2, "--global-batch", 8,
+                         "--plan", "pp=2,dp=1", "-o", tmp_path / "o.dtc")
+    assert outcome.out.splitlines()[0].endswith(", on a twin of small dimensions with pp=2")
+
+
 def test_verifying_can_be_left_out(tmp_path):
     assert "verified" not in compiled(tmp_path, "--no-verify").out
 
