@@ -4,7 +4,9 @@
 
 #include "dtc/Dialect/Graph/RandomOps.h"
 
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -46,7 +48,9 @@ Value ElementEvaluator::emit(Value tensor, const Index &index) {
 }
 
 void ElementEvaluator::remember(Value tensor, const Index &index, Value value) {
-  scope().values[{tensor, keyOf(index)}] = value;
+  position();
+  scope().values[{tensor, keyOf(index)}] =
+      rounded(builder, loc, value, getElementTypeOrSelf(tensor));
 }
 
 Value ElementEvaluator::emitStored(Value result, const Index &index) {
@@ -54,7 +58,25 @@ Value ElementEvaluator::emitStored(Value result, const Index &index) {
     if (computeType(getElementTypeOrSelf(truncation.getIn())) ==
         computeType(getElementTypeOrSelf(result)))
       result = truncation.getIn();
+  // Nothing else in the kernel finds the wide value.
+  llvm::SaveAndRestore keptWide(unrounded, result.hasOneUse() ? result.getDefiningOp() : nullptr);
   return emit(result, index);
+}
+
+/// Whether what an op gives of half precision values is one of these, or a constant.
+static bool givesItsOperands(Operation *op) {
+  return !graph::isElementwise(op)
+             ? !isa<graph::SumOp, graph::ReduceOp, graph::IotaOp, graph::CumSumOp>(op)
+             : isa<arith::NegFOp, math::AbsFOp, arith::SelectOp, arith::MaximumFOp,
+                   arith::MinimumFOp, arith::MaxNumFOp, arith::MinNumFOp>(op);
+}
+
+Value ElementEvaluator::inItsType(Operation *op, Value value) {
+  Type element = getElementTypeOrSelf(op->getResult(0));
+  if (op == unrounded || computeType(element) == element || givesItsOperands(op))
+    return value;
+  position();
+  return rounded(builder, loc, value, element);
 }
 
 std::optional<std::pair<Value, Index>> ElementEvaluator::viewSource(Operation *op,
@@ -90,8 +112,8 @@ std::optional<ElementPlace> ElementEvaluator::placeOf(Value value, const Index &
 
 Value ElementEvaluator::emitOf(Operation *op, const Index &index) {
   if (Value kept = host.kept(op, index))
-    return kept;
-  Value value = compute(op, index);
+    return isa<graph::ReduceOp>(op) ? inItsType(op, kept) : kept;
+  Value value = inItsType(op, compute(op, index));
   host.computed(op, index, value);
   return value;
 }
@@ -180,7 +202,7 @@ Value ElementEvaluator::elementwise(Operation *op, const Index &index) {
     return poison(scalar);
   }
   if (isa<arith::ExtFOp, arith::TruncFOp>(op) && operands[0].getType() == scalar)
-    return rounded(builder, loc, operands[0], element);
+    return operands[0];
   if (Value value = host.approximate(op, operands))
     return value;
   OperationState state(op->getLoc(), op->getName());
@@ -189,11 +211,7 @@ Value ElementEvaluator::elementwise(Operation *op, const Index &index) {
   state.addAttributes(op->getAttrs());
   state.attributes.erase(graph::GraphDialect::kId);
   state.attributes.erase(graph::GraphDialect::kBackward);
-  Operation *clone = builder.create(state);
-  Value value = clone->getResult(0);
-  return isa<arith::TruncFOp, arith::SIToFPOp, arith::UIToFPOp>(op)
-             ? rounded(builder, loc, value, element)
-             : value;
+  return builder.create(state)->getResult(0);
 }
 
 // Reductions.
@@ -273,7 +291,7 @@ Value ElementEvaluator::writtenOut(graph::ReduceOp op, const Index &index) {
   Value result = identityOf(op.getKind(), computeType(getElementTypeOrSelf(op.getType())));
   for (int64_t i = 0; i < count; ++i) {
     Value term = emit(op.getInput(), reductionSource(op, index, math.constant(i)));
-    result = i == 0 ? term : combine(op.getKind(), result, term, /*reorder=*/true);
+    result = i == 0 ? term : combine(op.getKind(), result, term, /*reorder=*/false);
   }
   return result;
 }

@@ -137,6 +137,9 @@ private:
   mlir::Value emitOf(mlir::Operation *op, const Index &index);
   mlir::Value compute(mlir::Operation *op, const Index &index);
   mlir::Value elementwise(mlir::Operation *op, const Index &index);
+  /// A computed value as it would be read from memory. What a kernel gives must not depend on
+  /// which of its values are stored on the way.
+  mlir::Value inItsType(mlir::Operation *op, mlir::Value value);
   mlir::Value constantElement(mlir::arith::ConstantOp op, const Index &index);
   mlir::Value padded(graph::PadOp op, const Index &index);
   mlir::Value concatenated(graph::ConcatOp op, const Index &index);
@@ -159,6 +162,7 @@ private:
   ElementHost &host;
   std::vector<Scope> scopes;
   llvm::SmallVector<mlir::Value> variableValues; ///< by dimension position
+  mlir::Operation *unrounded = nullptr;          ///< storing its value rounds it
   bool failed = false;
 };
 
