@@ -132,10 +132,19 @@ static void firstLoops(const BodyInfo &info, KernelPlan &plan) {
   auto add = [&](LoopId::Of of, unsigned index, int64_t extent) {
     plan.loops[{of, index}] = {{extent}, {}};
   };
+  auto addInLanes = [&](unsigned index, const RowLanes &row) {
+    LoopShape &shape = plan.loops[{LoopId::Reduction, index}];
+    shape.extents = {row.vectors()};
+    if (row.runs > 1)
+      shape.extents.insert(shape.extents.begin(), row.runs);
+  };
   for (auto [number, op] : llvm::enumerate(info.ops))
     if (auto reduce = dyn_cast<ReduceOp>(op)) {
       int64_t results = elementsOf(reduce.getResult());
-      add(LoopId::Reduction, number, results ? elementsOf(reduce.getInput()) / results : 0);
+      if (addsInLanes(reduce))
+        addInLanes(number, RowLanes(reduce));
+      else
+        add(LoopId::Reduction, number, results ? elementsOf(reduce.getInput()) / results : 0);
     }
   if (plan.kind == KernelKind::Pointwise)
     add(LoopId::Output, 0, elementsOf(info.results[0]));

@@ -55,6 +55,22 @@ struct Stash {
   int64_t scratchOffset = 0; ///< in bytes
 };
 
+/// How the elements of a row are divided among lanes, each of which has a sum of its own.
+struct RowLanes {
+  int64_t run = 1;  ///< elements that lie side by side
+  int64_t runs = 0; ///< in a row
+  int64_t lanes = 1;
+
+  explicit RowLanes(graph::ReduceOp op);
+  int64_t vectors() const { return run / lanes; } ///< whole ones of a run
+  int64_t rest() const { return run % lanes; }
+};
+
+/// Whether the order of its elements decides how a reduction is rounded.
+bool addsInLanes(graph::ReduceOp op);
+/// Whether a reduction is so short that it has no loop, in whatever kernel it is.
+bool isWrittenOut(graph::ReduceOp op);
+
 struct KernelPlan {
   KernelKind kind = KernelKind::Pointwise;
   int64_t rows = 1;    ///< rows: their number

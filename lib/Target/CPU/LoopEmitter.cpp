@@ -11,8 +11,6 @@ using graph::shapeOf;
 
 /// More pieces of a loop than this only bloat the code.
 static constexpr size_t kMostCuts = 8;
-/// Reductions of at most this many elements are written out where they are needed.
-static constexpr int64_t kUnrolledReduction = 16;
 
 LoopEmitter::LoopEmitter(const BodyInfo &info, const KernelPlan &plan, OpBuilder &builder)
     : info(info), plan(plan), builder(builder), loc(info.body.getParentOp()->getLoc()),
@@ -214,33 +212,7 @@ Value LoopEmitter::accumulated(graph::ReduceOp op, const Index &index) {
 }
 
 Value LoopEmitter::reduce(graph::ReduceOp op, const Index &index) {
-  int64_t results = elementsOf(op.getResult());
-  int64_t count = results ? elementsOf(op.getInput()) / results : 0;
-  if (plan.kind == KernelKind::Pointwise && count <= kUnrolledReduction)
-    return evaluator.writtenOut(op, index);
   return reduceTogether({op}, index)[0];
-}
-
-LoopEmitter::Values LoopEmitter::reduceTogether(ArrayRef<graph::ReduceOp> ops, const Index &index) {
-  Values initial;
-  for (graph::ReduceOp op : ops)
-    initial.push_back(
-        evaluator.identityOf(op.getKind(), computeType(getElementTypeOrSelf(op.getType()))));
-  LoopId id{LoopId::Reduction, info.indexOf.lookup(ops.front())};
-  AffineExpr outerNumber = columnNumber;
-  Values results = nest(id, initial, [&](AffineExpr element, Accumulators accumulators) {
-    columnNumber = element;
-    Values next;
-    for (auto [i, accumulator] : llvm::enumerate(accumulators)) {
-      graph::ReduceOp op = ops[i];
-      Value term = evaluator.emit(op.getInput(), evaluator.reductionSource(op, index, element));
-      next.push_back(evaluator.combine(op.getKind(), accumulator, term,
-                                       /*reorder=*/true));
-    }
-    return next;
-  });
-  columnNumber = outerNumber;
-  return results;
 }
 
 Value LoopEmitter::approximate(Operation *op, ValueRange operands) {

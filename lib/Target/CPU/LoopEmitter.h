@@ -144,6 +144,15 @@ private:
   mlir::Value accumulated(graph::ReduceOp op, const Index &index);
   /// Reductions of the same elements, in one loop.
   Values reduceTogether(llvm::ArrayRef<graph::ReduceOp> ops, const Index &index);
+  Values reduceInAnyOrder(llvm::ArrayRef<graph::ReduceOp> ops, const Index &index);
+  Values reduceInLanes(llvm::ArrayRef<graph::ReduceOp> ops, const Index &index);
+  /// Adds `count` elements of the row, from `first` on, each to a lane of the sums.
+  Values addToLanes(llvm::ArrayRef<graph::ReduceOp> ops, const Index &index,
+                    llvm::ArrayRef<mlir::Value> arrays, mlir::AffineExpr first, int64_t count,
+                    mlir::ValueRange sums);
+  mlir::Value sumOfLanes(graph::ReduceOp op, mlir::Value sum, int64_t lanes);
+  mlir::Value identityLanes(graph::ReduceOp op, int64_t lanes);
+  mlir::Value laneArray(mlir::Type scalar, int64_t lanes);
 
   // Memory.
   mlir::Value address(mlir::Value base, mlir::AffineExpr offset, mlir::Type element);
