@@ -47,6 +47,7 @@ DIMENSIONS = (
                                    "lib/Plan/Search/PipelineFloor.cpp", "lib/Plan/Search/CutPositions.cpp")),
     Dimension("cp", "cp=1", files=("lib/Plan/Plan/SplitSequence.cpp",)),
     Dimension("cp_by", "cp_by=keys", files=("lib/Plan/Search/SearchContextExchange.cpp",)),
+    Dimension("regather", "regather=off", files=("lib/Plan/Search/SearchRegathered.cpp",)),
     Dimension("ep", "ep=1", files=("include/dtc/Plan/Shard/Experts.h", "lib/Plan/Shard/Experts.cpp"), where="experts"),
     Dimension("sp", "sp=off"),
     Dimension("micro_batch", "micro_batch=1"),
@@ -140,6 +141,8 @@ def large_models() -> list[Search]:
     found = [Search(f"{model} on {gpus}", problem_of(model), "dgx-h100", gpus, batch)
              for model, sizes in (("70B", (64, 256, 1024, 4096, 16384)), ("405B", (512, 1024, 4096, 16384)))
              for gpus, batch in ((gpus, max(256, 2 * gpus)) for gpus in sizes)]
+    found += [Search(f"405B on {gpus}, batch {batch}", problem_of("405B"), "dgx-h100", gpus, batch)
+              for gpus, batch in ((1024, 128), (16384, 2048))]
     found.append(Search("70B on 16", problem_of("70B"), "dgx-h100", 16, 256))
     found.append(Search("405B on 64", problem_of("405B"), "dgx-h100", 64, 256))
     found.append(Search("Mixtral 8x7B on 64", problem_of("Mixtral 8x7B"), "dgx-h100", 64, 512, "experts"))

@@ -55,6 +55,9 @@ Degrees withLeast(const SearchState &state, Degrees degrees, Offload offload) {
   degrees.zero = state.zeroLevels(degrees).back();
   degrees.recompute = state.recomputations().back();
   degrees.offload = offload;
+  // What is computed again is gathered again in any case.
+  if (degrees.recompute != Recompute::Full && mayRegather(state, degrees))
+    degrees.regather = true;
   if (degrees.cp > 1 && choosesContextExchange(state) &&
       whyNoExchange(state.problem, state.facts, ContextExchange::Ring, degrees.cp).empty())
     degrees.contextExchange = ContextExchange::Ring;

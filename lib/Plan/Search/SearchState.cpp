@@ -78,6 +78,7 @@ Degrees runnerUpOf(Degrees degrees) {
   degrees.schedule = plain.schedule;
   degrees.chunks = plain.chunks;
   degrees.sp = plain.sp;
+  degrees.regather = plain.regather;
   degrees.zeroGroup = plain.zeroGroup;
   degrees.zeroBlocks = plain.zeroBlocks;
   degrees.recomputeBlocks = plain.recomputeBlocks;

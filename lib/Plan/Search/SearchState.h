@@ -89,8 +89,8 @@ private:
 /// How many of the best are carried out in full; the others are estimates.
 inline constexpr size_t kRunnersUp = 5;
 
-/// What one runner-up stands for: schedules of one mesh, orders of its axes and groups of ZeRO's
-/// storage aren't told apart.
+/// What one runner-up stands for: schedules of one mesh, orders of its axes, groups of ZeRO's
+/// storage and what is gathered again aren't told apart.
 Degrees runnerUpOf(Degrees degrees);
 /// The fastest of each kind of runner-up, as many as are told of, best first.
 std::vector<const Estimate *> bestRunnersUp(const SearchState &state);

@@ -29,6 +29,13 @@ ShardCosts::ShardCosts(const Problem &problem, const ProblemFacts &facts, const 
     : problem(problem), facts(facts), model(model), blocks(blocks), workspace(workspace),
       plan(std::move(given)), execution(problem, facts, plan, model, workspace), folded(folded) {}
 
+std::unique_ptr<ShardCosts> ShardCosts::withOtherRegather() const {
+  Plan other = plan;
+  other.degrees.regather = !plan.degrees.regather;
+  return std::make_unique<ShardCosts>(problem, facts, model, blocks, std::move(other), workspace,
+                                      folded);
+}
+
 std::unique_ptr<UnitCosts> ShardCosts::makeUnitCosts(Recompute recompute,
                                                  const std::vector<OpId> &cuts) const {
   std::optional<FoldedCuts> at;
@@ -239,10 +246,22 @@ static int64_t samplesOf(const Degrees &degrees) { return degrees.microBatch * d
 
 int64_t ShardLibrary::solves() const { return static_cast<int64_t>(solved.size()); }
 
+/// What was found for the other value of Degrees::regather holds for this one.
+void ShardLibrary::Solved::share(const Degrees &degrees) {
+  Priced &asked = of(degrees);
+  const Priced &other = degrees.regather ? kept : regathered;
+  if (asked.folded || asked.whole)
+    return;
+  if (other.folded)
+    asked.folded = other.folded->withOtherRegather();
+  else if (other.whole)
+    asked.whole = other.whole->withOtherRegather();
+}
+
 void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
   const auto &[key, degrees, options] = request;
   if (std::exchange(entry.tried, true))
-    return;
+    return entry.share(degrees);
   std::optional<Result<Solution>> found = solveFolded(samplesOf(degrees), degrees, options);
   if (!found)
     return addWhole(entry, degrees, options);
@@ -251,9 +270,9 @@ void ShardLibrary::solveOnce(Solved &entry, const Request &request) {
     return;
   }
   const Batch &batch = foldedBatchOf(samplesOf(degrees), degrees.cp);
-  entry.folded = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, folding->blocks,
-                                              std::move((*found)->plan), foldedWorkspace.get(),
-                                              FoldedModel{&*folding, &blocks});
+  entry.of(degrees).folded = std::make_unique<ShardCosts>(
+      batch.problem, *batch.facts, model, folding->blocks, std::move((*found)->plan),
+      foldedWorkspace.get(), FoldedModel{&*folding, &blocks});
 }
 
 void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverOptions &options) {
@@ -262,9 +281,10 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
     entry.error = batch.error;
     return;
   }
+  Priced &asked = entry.of(degrees);
   Plan plan;
-  if (entry.folded) {
-    plan = unfold(*folding, batch.problem, entry.folded->getPlan());
+  if (asked.folded) {
+    plan = unfold(*folding, batch.problem, asked.folded->getPlan());
   } else {
     auto found = solverOf(batch, degrees, options).solve();
     if (!found) {
@@ -273,7 +293,7 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
     }
     plan = std::move(found->plan);
   }
-  entry.whole = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
+  asked.whole = std::make_unique<ShardCosts>(batch.problem, *batch.facts, model, blocks,
                                              std::move(plan), workspace.get());
 }
 
@@ -293,8 +313,8 @@ ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees,
                         weighedMicrobatches(problem, degrees, devices)};
   if (strides != stridesOf(inside))
     options.strides = strides;
-  return {{degrees.tp, degrees.tensorWeights, degrees.contextExchange, degrees.regather, degrees.ep,
-           degrees.cp, degrees.microBatch, joined, variant},
+  return {{degrees.tp, degrees.tensorWeights, degrees.contextExchange, degrees.ep, degrees.cp,
+           degrees.microBatch, joined, variant},
           inside,
           options};
 }
@@ -303,11 +323,12 @@ ShardLibrary::Request ShardLibrary::requestOf(const Degrees &degrees,
 const ShardCosts *ShardLibrary::costsOf(Solved &entry, const Request &request,
                                         Recompute recompute, const std::vector<OpId> &cuts) {
   solveOnce(entry, request);
-  if (entry.folded && entry.folded->fits(recompute, cuts))
-    return entry.folded.get();
-  if (entry.folded && !entry.whole)
+  Priced &asked = entry.of(request.inside);
+  if (asked.folded && asked.folded->fits(recompute, cuts))
+    return asked.folded.get();
+  if (asked.folded && !asked.whole)
     addWhole(entry, request.inside, request.options);
-  return entry.whole.get();
+  return asked.whole.get();
 }
 
 void ShardLibrary::solveAhead(const std::vector<Asked> &list, const ShardVariant &variant) {
@@ -362,13 +383,14 @@ const ShardCosts *ShardLibrary::getFor(ShardLibrary &devices, const Degrees &deg
     return &own;
   auto [key, inside, options] = requestOf(degrees, variant);
   Solved &entry = solved[key];
-  if (!entry.whole)
+  Priced &asked = entry.of(inside);
+  if (!asked.whole)
     addWhole(entry, inside, options);
-  if (!entry.whole) {
+  if (!asked.whole) {
     error = entry.error;
     return nullptr;
   }
-  return &devices.priced(*entry.whole);
+  return &devices.priced(*asked.whole);
 }
 
 } // namespace dtc::plan

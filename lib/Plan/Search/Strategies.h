@@ -38,6 +38,9 @@ ContextExchange usualExchange(const SearchState &state, int64_t cp);
 bool choosesContextExchange(const SearchState &state);
 void searchSmallerShardings(SearchState &state, const SearchRound &round);
 void searchOffloaded(SearchState &state, const SearchRound &round);
+void searchRegathered(SearchState &state, const SearchRound &round);
+/// Whether what ranks gather of activations may be gathered again in the backward pass.
+bool mayRegather(const SearchState &state, const Degrees &degrees);
 
 struct Strategy {
   SearchStrategy name;
@@ -48,6 +51,7 @@ inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::Candidates, searchContextExchange}, // left out by a pin: cp_by=keys
     {SearchStrategy::SmallerShardings, searchSmallerShardings},
     {SearchStrategy::Offloaded, searchOffloaded},
+    {SearchStrategy::Candidates, searchRegathered}, // left out by a pin: regather=off
 };
 
 /// The degrees that are candidates.

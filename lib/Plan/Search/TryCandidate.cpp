@@ -9,7 +9,7 @@ namespace dtc::plan {
 
 using Outcome = Estimator::Outcome;
 
-static int64_t mostTensorRanks(const Degrees &degrees) {
+int64_t mostTensorRanks(const Degrees &degrees) {
   int64_t most = degrees.tp;
   for (const StageGroup &group : degrees.groups)
     most = std::max(most, group.tp);

@@ -14,6 +14,9 @@
 
 namespace dtc::plan {
 
+/// Of all stages' meshes.
+int64_t mostTensorRanks(const Degrees &degrees);
+
 /// How a strategy tries candidates.
 struct Attempt {
   /// Which shardings a candidate may have.

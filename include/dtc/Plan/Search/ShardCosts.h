@@ -54,6 +54,8 @@ public:
   ShardCosts(const ShardCosts &other, const CostModel &model)
       : ShardCosts(other.problem, other.facts, model, other.blocks, other.plan, other.workspace,
                    other.folded) {}
+  /// The same shardings with the other value of Degrees::regather, on which they don't depend.
+  std::unique_ptr<ShardCosts> withOtherRegather() const;
 
   /// Whether there are costs of these units, without recomputation and with it:
   /// always, unless the model is folded.
@@ -164,14 +166,20 @@ private:
   mutable std::mutex mutex; ///< of batches and libraries of other devices
   /// By samples and cp.
   std::map<std::pair<int64_t, int64_t>, Batch> batches, foldedBatches;
-  /// tp, its weights, what cp exchanges, what is gathered again, ep, cp, and samples of a rank.
-  /// Then, how many ranks of these axes lie below one switch
-  using Key = std::tuple<int64_t, TensorWeights, ContextExchange, bool, int64_t, int64_t, int64_t,
+  /// tp, its weights, what cp exchanges, ep, cp, and samples of a rank. Then, how many ranks of
+  /// these axes lie below one switch
+  using Key = std::tuple<int64_t, TensorWeights, ContextExchange, int64_t, int64_t, int64_t,
                          std::vector<int64_t>, ShardVariant>;
+  /// Of one value of Degrees::regather: one or both; neither where there is an error.
+  struct Priced {
+    std::unique_ptr<ShardCosts> folded, whole;
+  };
   struct Solved {
     bool tried = false;
-    std::unique_ptr<ShardCosts> folded, whole; ///< one or both; neither where there is an error
+    Priced kept, regathered;
     std::string error;
+    Priced &of(const Degrees &degrees) { return degrees.regather ? regathered : kept; }
+    void share(const Degrees &degrees);
   };
   struct Request {
     Key key;
