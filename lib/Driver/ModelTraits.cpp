@@ -30,10 +30,9 @@ std::map<std::string, std::string> traitsOf(ModuleOp module, const training::Tra
             [&](auto attention) { found["heads"].insert(headsOf(attention)); })
         .Case<graph::ActivationOp>([&](auto activation) {
           found["activations"].insert(graph::stringifyActivation(activation.getKind()).str());
-        })
-        .Case<graph::LayerNormOp, graph::RmsNormOp, graph::BatchNormOp>([&](auto norm) {
-          found["norms' eps"].insert(numberText(norm.getEps().convertToDouble()));
         });
+    if (auto eps = op->getAttrOfType<FloatAttr>("eps")) // of any norm
+      found["norms' eps"].insert(numberText(eps.getValueAsDouble()));
   });
   if (train.adapters.rank > 0)
     found["adapters"].insert("alpha " + numberText(train.adapters.alpha));

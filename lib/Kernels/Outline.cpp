@@ -123,7 +123,7 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   kernel.setFlat(flat || joins);
   if (shape->geometry)
     kernel.setGeometryAttr(shape->geometry);
-  kernel.setSymName((nameOf(*kind) + "_" + Twine(numbers[size_t(*kind)]++)).str());
+  kernel.setSymName((nameOf(*kind) + "_" + Twine(numbers[*kind]++)).str());
   insert(kernel);
   entry->second = {kernel, shape->inPlace};
   if (formed && failed(formed(kernel)))

@@ -79,7 +79,7 @@ private:
   /// The same by the clusters' own ops: layer after layer is found without
   /// building its kernels first.
   std::map<std::vector<uintptr_t>, Launch> launches;
-  unsigned numbers[6] = {};     ///< by kind
+  std::map<KernelKind, unsigned> numbers; ///< of kernels
 };
 
 } // namespace dtc::kernels

@@ -22,7 +22,7 @@ CONVOLUTIONS = "resnet --layers 2 --width 64 --batch 32 --vocabulary 1000"
 PARTED = {
     "gpt2": (10, 105), "gpt_neox": (13, 99), "llama": (5, 100), "qwen2": (5, 101),
     # Classifiers: tensors of a few bytes.
-    "bert_classifier": (8, 91), "mlp": (-1, 74), "vit": (6, 90),
+    "bert_classifier": (8, 91), "mlp": (-1, 74), "vit": (7, 90),
     # Attention with a mask, a bias or a window is taken apart. Its softmax is priced with it, as a library's.
     "bart": (15, 85), "bert": (-6, 52), "bert_odd": (-6, 48), "gpt2_mask": (3, 70), "mistral": (-7, 62), "t5": (-13, 89),
     # Kernels find the slots of experts and fill them.
