@@ -2,11 +2,8 @@
 
 #include "dtc-rt/Operations.h"
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 namespace dtc::driver {
 namespace {

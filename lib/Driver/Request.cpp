@@ -71,8 +71,8 @@ static std::string whyTooOld(const Options &options, const plan::Cluster &cluste
     devices.push_back(&group.device);
   for (const plan::DeviceSpec *device : devices)
     if (device->architecture == plan::Architecture::Volta)
-      return "--cluster " + options.cluster + ": its " + device->name +
-             " is planned alone; programs are compiled for GPUs of sm_80 and newer";
+      return "--cluster " + options.cluster + ": dtc plans for its " + device->name +
+             ", but compiles for GPUs of sm_80 and newer";
   return "";
 }
 

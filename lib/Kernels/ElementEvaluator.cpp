@@ -175,7 +175,7 @@ Value ElementEvaluator::summed(graph::SumOp op, const Index &index) {
   Value sum;
   for (Value input : op.getInputs()) {
     Value term = emit(input, index);
-    sum = sum ? combine(ReduceKind::Sum, sum, term, /*reorder=*/false) : term;
+    sum = sum ? combine(ReduceKind::Sum, sum, term) : term;
   }
   return sum;
 }
@@ -239,19 +239,17 @@ Value ElementEvaluator::identityOf(ReduceKind kind, Type type) {
   llvm_unreachable("all kinds handled");
 }
 
-Value ElementEvaluator::combine(ReduceKind kind, Value a, Value b, bool reorder) {
+Value ElementEvaluator::combine(ReduceKind kind, Value a, Value b) {
   position();
   bool isFloat = isa<FloatType>(a.getType()), isBool = a.getType().isInteger(1);
-  // Nothing is contracted: a sum must not depend on whether its term was stored before.
-  auto flags = reorder ? arith::FastMathFlags::reassoc : arith::FastMathFlags::none;
   switch (kind) {
   case ReduceKind::Sum:
     if (isFloat)
-      return arith::AddFOp::create(builder, loc, a, b, flags);
+      return arith::AddFOp::create(builder, loc, a, b);
     return arith::AddIOp::create(builder, loc, a, b);
   case ReduceKind::Prod:
     if (isFloat)
-      return arith::MulFOp::create(builder, loc, a, b, flags);
+      return arith::MulFOp::create(builder, loc, a, b);
     return arith::MulIOp::create(builder, loc, a, b);
   case ReduceKind::Max:
     if (isFloat)
@@ -291,7 +289,7 @@ Value ElementEvaluator::writtenOut(graph::ReduceOp op, const Index &index) {
   Value result = identityOf(op.getKind(), computeType(getElementTypeOrSelf(op.getType())));
   for (int64_t i = 0; i < count; ++i) {
     Value term = emit(op.getInput(), reductionSource(op, index, math.constant(i)));
-    result = i == 0 ? term : combine(op.getKind(), result, term, /*reorder=*/false);
+    result = i == 0 ? term : combine(op.getKind(), result, term);
   }
   return result;
 }

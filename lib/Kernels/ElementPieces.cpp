@@ -175,7 +175,7 @@ Value ElementEvaluator::pooled(graph::MaxPoolOp op, const Index &index) {
     Value value = emit(op.getInput(), source);
     if (all)
       value = select(all, value, lowest);
-    result = combine(ReduceKind::Max, result, value, /*reorder=*/false);
+    result = combine(ReduceKind::Max, result, value);
   }
   return result;
 }

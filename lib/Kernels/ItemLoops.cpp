@@ -39,8 +39,7 @@ void ItemLoops::emitCumSum(graph::CumSumOp op, AffineExpr line) {
   Value zero = evaluator.constantOf(scalar, 0);
   host.itemLoop({0, length}, {zero}, [&](AffineExpr step, ValueRange sums) {
     index[dim] = op.getReverse() ? math.add(math.multiply(step, -1), length - 1) : step;
-    Value sum =
-        evaluator.combine(ReduceKind::Sum, sums[0], evaluator.emit(op.getInput(), index), false);
+    Value sum = evaluator.combine(ReduceKind::Sum, sums[0], evaluator.emit(op.getInput(), index));
     host.storeResult(math.linearize(index, shape), op.getExclusive() ? sums[0] : sum);
     return Values{sum};
   });

@@ -3,6 +3,7 @@
 #include "StageFunction.h"
 
 #include "dtc/Dialect/Graph/MergeDuplicates.h"
+#include "dtc/Sharding/RemadeValues.h"
 #include "dtc/Target/Target.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -292,13 +293,14 @@ private:
     int64_t bits;
     Means next() const { return {links - 1, bits}; }
   };
-  static constexpr int kMostLinks = 5;
-  static constexpr int64_t kNegligible = 4;
+  static Means meansFor(Value value) {
+    return {sharding::kMostRemadeLinks, bitsOf(value) / sharding::kNegligibleBeside};
+  }
 
   void findRemade(Pass pass) {
     for (Operation &op : joint.front().without_terminator())
       if (passes.lookup(&op) < pass && isRemadeFrom(pass, &op))
-        remake(pass, &op, {kMostLinks, bitsOf(op.getResult(0)) / kNegligible});
+        remake(pass, &op, meansFor(op.getResult(0)));
   }
 
   /// With what it is made of, as far as that isn't there.
@@ -358,8 +360,7 @@ private:
   /// is kept, too: it is small.
   bool isRemadeFrom(Pass pass, Operation *op) {
     return taken[pass].contains(op->getResult(0)) && isFused(pass, op->getResult(0)) &&
-           isArithmetic(op) &&
-           isMadeOf(pass, op, {kMostLinks, bitsOf(op->getResult(0)) / kNegligible});
+           isArithmetic(op) && isMadeOf(pass, op, meansFor(op->getResult(0)));
   }
 
   bool isMadeOf(Pass pass, Operation *op, Means means) {

@@ -37,12 +37,12 @@ public:
 
   /// Both are scaled by one ratio, and so is `number`.
   void tie(Atom a, Atom b, int64_t number);
+  /// A size that is a multiple of `number` stays one.
+  void keepMultiple(llvm::ArrayRef<Atom> atoms, int64_t number);
   /// Shards of `axis` ranks, one after another from the major atom on, become those of fewer.
   struct Split {
     int64_t ranks, ranksInTwin;
   };
-  /// A size that is a multiple of `number` stays one.
-  void keepMultiple(llvm::ArrayRef<Atom> atoms, int64_t number);
   void split(llvm::ArrayRef<Atom> atoms, llvm::ArrayRef<Split> axes);
   /// A number of 2 at least that counts of some elements are compared with stays so large.
   void limit(llvm::ArrayRef<Atom> counted, int64_t number);

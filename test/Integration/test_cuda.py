@@ -144,7 +144,7 @@ def test_older_gpus_are_planned_alone(tmp_path):
     flags = (MODELS / "mlp.onnx", "--loss", "cross_entropy", "--cluster", "dgx-1")
     check_call("dtc", "plan", *flags)
     refused = call("dtc", "compile", *flags, "-o", tmp_path / "mlp.dtc")
-    assert refused.code == 2 and "--cluster dgx-1: its v100" in refused.error_line() and "sm_80" in refused.error_line()
+    assert refused.code == 2 and "--cluster dgx-1: dtc plans for its v100" in refused.error_line() and "sm_80" in refused.error_line()
 
 
 @pytest.mark.parametrize("flags,words", [

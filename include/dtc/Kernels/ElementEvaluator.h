@@ -81,7 +81,8 @@ public:
   void remember(mlir::Value tensor, const Index &index, mlir::Value value);
 
   mlir::Value identityOf(graph::ReduceKind kind, mlir::Type type);
-  mlir::Value combine(graph::ReduceKind kind, mlir::Value a, mlir::Value b, bool reorder);
+  /// Nothing is contracted or reordered: a sum must not depend on what else its kernel computes.
+  mlir::Value combine(graph::ReduceKind kind, mlir::Value a, mlir::Value b);
   mlir::Value select(mlir::Value condition, mlir::Value inside, mlir::Value outside);
 
   // Indices.

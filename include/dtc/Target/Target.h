@@ -131,8 +131,8 @@ public:
   /// Elements that offsets and strides of attention's tensors are multiples of, where a library
   /// that takes it whole reads and writes parts of tensors. 0: it takes whole ones alone.
   virtual int64_t attentionAlignment() const = 0;
-  /// What that library needs beside the tensors of an attention.
-  virtual sharding::AttentionWorkspace attentionWorkspace(mlir::Operation *) const { return {}; }
+  /// What the library that takes an attention whole needs beside its tensors.
+  virtual sharding::AttentionWorkspace attentionWorkspace(mlir::Operation *op) const = 0;
   /// How a kernel is launched whose body is `body`, in an exec.kernel. Fails with a diagnostic at
   /// what a kernel can't compute.
   virtual mlir::FailureOr<KernelShape> planKernel(mlir::Block &body) const = 0;

@@ -76,11 +76,9 @@ Reach GatherOp::getReach(unsigned operand) {
 
 //===-- bucket_indices ----------------------------------------------------===//
 
-static int64_t ceilDivide(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
 /// Of buckets in a tensor of this shape, the indices of a part.
 static int64_t partOf(ArrayRef<int64_t> shape, int64_t rows, int64_t bucketRows) {
-  return shape.back() - ceilDivide(rows, bucketRows) - 1;
+  return shape.back() - llvm::divideCeil(rows, bucketRows) - 1;
 }
 
 static LogicalResult verifyBuckets(Operation *op, Value value, Value indices, int64_t rows,
@@ -94,7 +92,7 @@ static LogicalResult verifyBuckets(Operation *op, Value value, Value indices, in
     return failure();
   int64_t part = partOf(shape, rows, bucketRows),
           count = cast<ShapedType>(indices.getType()).getNumElements();
-  if (part < 1 || shape.front() != ceilDivide(count, part))
+  if (part < 1 || shape.front() != llvm::divideCeil(count, part))
     return op->emitOpError() << "buckets need parts that have all of " << count
                              << " indices: " << shape.front() << " of " << part;
   if (bucketRows > std::numeric_limits<int32_t>::max() / part)
@@ -105,7 +103,7 @@ static LogicalResult verifyBuckets(Operation *op, Value value, Value indices, in
 }
 
 int64_t BucketIndicesOp::getBuckets() {
-  return ceilDivide(static_cast<int64_t>(getRows()), static_cast<int64_t>(getBucketRows()));
+  return llvm::divideCeil(static_cast<int64_t>(getRows()), static_cast<int64_t>(getBucketRows()));
 }
 int64_t BucketIndicesOp::getPart() {
   return partOf(shapeOf(getResult()), getRows(), getBucketRows());

@@ -295,7 +295,7 @@ static int64_t localSize(const Op &op, const std::vector<FactorId> &dim, const O
   return size;
 }
 
-double OpWork::libraryBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
+double OpWork::workspaceBytes(OpId id, const OpSharding &choice, const Mesh &mesh) const {
   const Op &op = problem.ops[id];
   if (!isGpu() || !hasHeads(op) || op.decomposed || model.getCluster().software.flashAttention)
     return 0;

@@ -293,7 +293,7 @@ double RankExecution::scoreCopies(OpId id) const {
 
 /// Local bytes inside an op. A library's workspace is reserved already, up to a size.
 double RankExecution::ownScratch(OpId id) const {
-  const double library = work.libraryBytes(id, plan.ops[id], plan.mesh);
+  const double library = work.workspaceBytes(id, plan.ops[id], plan.mesh);
   return work.scratchBytes(id) * localShare(plan.ops[id], plan.mesh) +
          std::max(0.0, library - model.reserve(0).workspace);
 }

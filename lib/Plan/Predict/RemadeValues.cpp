@@ -1,5 +1,7 @@
 #include "RemadeValues.h"
 
+#include "dtc/Sharding/RemadeValues.h"
+
 #include <algorithm>
 #include <optional>
 
@@ -29,10 +31,6 @@ public:
 
 private:
   static constexpr size_t kNone = ~size_t{0};
-  /// The ops of a chain within a kernel, and by how much a value is larger than what counts as
-  /// nothing beside it (PassSplitter).
-  static constexpr int kMostLinks = 5;
-  static constexpr int64_t kNegligible = 4;
 
   int made(size_t step) const { return execution.steps[step].writes.front(); }
   bool isArithmetic(OpId op) const { return problem.ops[op].kind == OpKind::Elementwise; }
@@ -124,7 +122,7 @@ private:
   std::optional<Range> remadeBy(size_t at) const {
     const ExecutionStep &step = execution.steps[at];
     const int buffer = made(at), unit = units[at];
-    if (!isShort(step.op, kMostLinks))
+    if (!isShort(step.op, sharding::kMostRemadeLinks))
       return std::nullopt;
     Range result{unit, unit};
     auto needs = [&](int reader) {
@@ -134,7 +132,7 @@ private:
     for (int read : step.reads) {
       const Buffer &of = execution.buffers[read];
       if (of.persistent || isStatic[read] ||
-          of.bytes * kNegligible <= execution.buffers[buffer].bytes)
+          of.bytes * sharding::kNegligibleBeside <= execution.buffers[buffer].bytes)
         continue;
       if (readers[read].empty())
         return std::nullopt;

@@ -71,19 +71,10 @@ private:
     return result;
   }
 
-  /// Solves and estimates once: most plans are best as they are.
   bool isFaster(const Estimate &known, ContextExchange exchange) {
     Degrees degrees = known.degrees;
     degrees.contextExchange = exchange;
-    degrees.recomputeBlocks = Degrees().recomputeBlocks;
-    EstimateOptions asked{beatsBest(state) * double(degrees.samples()), false,
-                          state.recomputesSome(degrees)};
-    Estimate estimated;
-    if (state.estimate(degrees, known.variant, asked, estimated) != Estimator::Outcome::Found ||
-        estimated.perSample() >= beatsBest(state))
-      return false;
-    state.keep(std::move(estimated));
-    return true;
+    return keepIfFaster(state, known, degrees, beatsBest(state));
   }
 
   bool fits(Degrees degrees, ContextExchange exchange) {

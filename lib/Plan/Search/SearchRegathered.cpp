@@ -20,18 +20,6 @@ bool mayRegather(const SearchState &state, const Degrees &degrees) {
   return degrees.cp > 1 || mostTensorRanks(degrees) > 1;
 }
 
-static void tryAgain(SearchState &state, const Estimate &known) {
-  Degrees degrees = known.degrees;
-  degrees.regather = true;
-  degrees.recomputeBlocks = Degrees().recomputeBlocks;
-  EstimateOptions asked{beatsBest(state) * double(degrees.samples()), false,
-                        state.recomputesSome(degrees)};
-  Estimate estimated;
-  if (state.estimate(degrees, known.variant, asked, estimated) == Estimator::Outcome::Found &&
-      estimated.perSample() < known.perSample())
-    state.keep(std::move(estimated));
-}
-
 static void tryShort(SearchState &state, const SearchRound &round) {
   Attempt attempt = attemptWith(round.shardings);
   attempt.limit = beatsBest;
@@ -54,8 +42,11 @@ void searchRegathered(SearchState &state, const SearchRound &round) {
     return tryShort(state, round);
   const std::vector<Estimate> found = state.found;
   for (const Estimate &known : found)
-    if (known.degrees.recompute != Recompute::None && mayRegather(state, known.degrees))
-      tryAgain(state, known);
+    if (known.degrees.recompute != Recompute::None && mayRegather(state, known.degrees)) {
+      Degrees degrees = known.degrees;
+      degrees.regather = true;
+      keepIfFaster(state, known, degrees, known.perSample());
+    }
 }
 
 } // namespace dtc::plan

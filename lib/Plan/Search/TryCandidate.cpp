@@ -9,6 +9,18 @@ namespace dtc::plan {
 
 using Outcome = Estimator::Outcome;
 
+bool keepIfFaster(SearchState &state, const Estimate &known, Degrees degrees, double seconds) {
+  degrees.recomputeBlocks = Degrees().recomputeBlocks;
+  EstimateOptions asked{beatsBest(state) * double(degrees.samples()), false,
+                        state.recomputesSome(degrees)};
+  Estimate estimated;
+  if (state.estimate(degrees, known.variant, asked, estimated) != Outcome::Found ||
+      estimated.perSample() >= seconds)
+    return false;
+  state.keep(std::move(estimated));
+  return true;
+}
+
 int64_t mostTensorRanks(const Degrees &degrees) {
   int64_t most = degrees.tp;
   for (const StageGroup &group : degrees.groups)

@@ -17,6 +17,10 @@ namespace dtc::plan {
 /// Of all stages' meshes.
 int64_t mostTensorRanks(const Degrees &degrees);
 
+/// Estimates a known plan once with other degrees, as most plans are best as they are. Keeps the
+/// plan where a sample takes it less than `seconds`; returns whether.
+bool keepIfFaster(SearchState &state, const Estimate &known, Degrees degrees, double seconds);
+
 /// How a strategy tries candidates.
 struct Attempt {
   /// Which shardings a candidate may have.

@@ -203,11 +203,9 @@ void LoopEmitter::addRows(const ColumnBlock &block, ArrayRef<AffineExpr> rows) {
       // Pairwise, so that the order does not depend on the vector width.
       for (size_t step = 1; step < terms.size(); step *= 2)
         for (size_t i = 0; i + step < terms.size(); i += 2 * step)
-          terms[i] = evaluator.combine(op.getKind(), terms[i], terms[i + step],
-                                       /*reorder=*/false);
+          terms[i] = evaluator.combine(op.getKind(), terms[i], terms[i + step]);
       Value sum = loadScratch(offset, place, accumulatorType(op));
-      storeScratch(offset, place,
-                   evaluator.combine(op.getKind(), sum, terms[0], /*reorder=*/false));
+      storeScratch(offset, place, evaluator.combine(op.getKind(), sum, terms[0]));
     }
   });
 }

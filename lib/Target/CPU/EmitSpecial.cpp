@@ -25,9 +25,7 @@ void LoopEmitter::initializeScatter(const SpecialResult &special, graph::Scatter
       Value sum;
       for (Value term : special.terms) {
         Value value = evaluator.emit(term, math.delinearize(number, shape));
-        sum = sum ? evaluator.combine(ReduceKind::Sum, sum, value,
-                                      /*reorder=*/false)
-                  : value;
+        sum = sum ? evaluator.combine(ReduceKind::Sum, sum, value) : value;
       }
       storeAt(0, number, sum ? sum : evaluator.constantOf(element, 0));
       writtenElement = {};

@@ -139,7 +139,7 @@ void LoopEmitter::addTo(AffineExpr offset, Value value) {
   evaluator.position();
   auto old = LLVM::LoadOp::create(builder, loc, element, place, storageBytes(element));
   annotate(old, slot);
-  storeAt(0, offset, evaluator.combine(graph::ReduceKind::Sum, old, value, /*reorder=*/false));
+  storeAt(0, offset, evaluator.combine(graph::ReduceKind::Sum, old, value));
 }
 
 Value LoopEmitter::loadScratch(int64_t byteOffset, AffineExpr element, Type type) {

@@ -155,7 +155,7 @@ LoopEmitter::Values LoopEmitter::reduceInAnyOrder(ArrayRef<graph::ReduceOp> ops,
     for (auto [i, accumulator] : llvm::enumerate(accumulators)) {
       graph::ReduceOp op = ops[i];
       Value term = evaluator.emit(op.getInput(), evaluator.reductionSource(op, index, element));
-      next.push_back(evaluator.combine(op.getKind(), accumulator, term, false));
+      next.push_back(evaluator.combine(op.getKind(), accumulator, term));
     }
     return next;
   });

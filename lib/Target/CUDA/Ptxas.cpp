@@ -35,11 +35,11 @@ static Expected<std::vector<char>> readFile(const std::string &path) {
 
 /// The kernel in whose text the first line is that the messages name; empty where they name none.
 static std::string kernelOf(StringRef messages, StringRef ptx) {
-  constexpr StringRef kLine = "line ", kEntry = ".entry ";
-  size_t number = 0;
-  if (messages.substr(messages.find(kLine)).consume_front(kLine))
-    messages.substr(messages.find(kLine) + kLine.size()).consumeInteger(10, number);
-  size_t end = 0;
+  constexpr StringRef kEntry = ".entry ";
+  StringRef behind = messages.split("line ").second;
+  size_t number = 0, end = 0;
+  if (behind.consumeInteger(10, number))
+    return "";
   for (; number > 0 && end != StringRef::npos; --number)
     end = ptx.find('\n', end + 1);
   StringRef before = ptx.take_front(end);

@@ -165,7 +165,7 @@ Value ThreadEmitter::reduce(graph::ReduceOp op, const Index &index) {
   Value identity = evaluator.identityOf(op.getKind(), scalar);
   return itemLoop({0, count}, {identity}, [&](AffineExpr element, ValueRange sums) {
     Value term = evaluator.emit(op.getInput(), evaluator.reductionSource(op, index, element));
-    return Values{evaluator.combine(op.getKind(), sums[0], term, /*reorder=*/false)};
+    return Values{evaluator.combine(op.getKind(), sums[0], term)};
   })[0];
 }
 

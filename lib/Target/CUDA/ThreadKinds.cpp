@@ -94,7 +94,7 @@ ThreadEmitter::Values ThreadEmitter::addColumnRows(AffineExpr unit, ArrayRef<Aff
   for (auto [at, term] : llvm::enumerate(terms)) {
     const size_t op = at / (rows.size() * plan.unit);
     Value &sum = next[op * plan.unit + at % plan.unit];
-    sum = evaluator.combine(columnReductions[op].getKind(), sum, term, /*reorder=*/false);
+    sum = evaluator.combine(columnReductions[op].getKind(), sum, term);
   }
   return next;
 }
@@ -179,7 +179,7 @@ Value ThreadEmitter::addUpSlices(ReduceOp op, Value array, int64_t column) {
     AffineExpr own = math.add(math.multiply(laneVariable, plan.unit), column);
     Value place = evaluator.lower(math.add(own, slice * kWarp * plan.unit));
     Value term = loadShared(array, place, accumulatorType(op));
-    sum = sum ? evaluator.combine(op.getKind(), sum, term, /*reorder=*/false) : term;
+    sum = sum ? evaluator.combine(op.getKind(), sum, term) : term;
   }
   return sum;
 }

@@ -134,7 +134,7 @@ void ThreadEmitter::addToResult(AffineExpr offset, Value value) {
   Value place = address(arguments[info.body.getNumArguments()], offset, element);
   evaluator.position();
   Value old = LLVM::LoadOp::create(builder, loc, element, place, storageBytes(element));
-  storeAt(0, offset, evaluator.combine(graph::ReduceKind::Sum, old, value, /*reorder=*/false));
+  storeAt(0, offset, evaluator.combine(graph::ReduceKind::Sum, old, value));
 }
 
 void ThreadEmitter::writeResults(ArrayRef<unsigned> results, ArrayRef<AffineExpr> numbers) {

@@ -106,7 +106,7 @@ ThreadEmitter::Values ThreadEmitter::addUnits(Value first, Value items, int64_t 
         terms.push_back(evaluator.select(exists, value, none));
       }
     for (Value value : terms)
-      sum = evaluator.combine(ReduceKind::Sum, sum, value, /*reorder=*/false);
+      sum = evaluator.combine(ReduceKind::Sum, sum, value);
   }
   return next;
 }

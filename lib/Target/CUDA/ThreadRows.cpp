@@ -126,7 +126,7 @@ ThreadEmitter::Values ThreadEmitter::rowTerms(ReduceOp op, const Index &index,
 
 Value ThreadEmitter::addUpTerms(ReduceOp op, Value sum, ValueRange terms) {
   for (Value term : terms)
-    sum = evaluator.combine(op.getKind(), sum, term, /*reorder=*/false);
+    sum = evaluator.combine(op.getKind(), sum, term);
   return sum;
 }
 
@@ -240,7 +240,7 @@ ThreadEmitter::Values ThreadEmitter::acrossLanes(ArrayRef<ReduceOp> ops, Values 
     for (int32_t mask = kWarp / 2; mask > 0; mask /= 2) {
       evaluator.position();
       Value other = WarpOps{builder, loc}.shuffleXor(value, mask);
-      value = evaluator.combine(op.getKind(), value, other, /*reorder=*/false);
+      value = evaluator.combine(op.getKind(), value, other);
     }
     return value;
   };
@@ -268,7 +268,7 @@ ThreadEmitter::Values ThreadEmitter::acrossLanes(ArrayRef<ReduceOp> ops, Values 
     value = {};
     for (int64_t i = 0; i < warps; ++i) {
       Value term = loadShared(array, evaluator.constant(builder.getI32IntegerAttr(i)), scalar);
-      value = value ? evaluator.combine(reduce.getKind(), value, term, /*reorder=*/false) : term;
+      value = value ? evaluator.combine(reduce.getKind(), value, term) : term;
     }
   }
   return values;

@@ -65,7 +65,7 @@ void ThreadEmitter::initializeTable(TableRows rows) {
         Value sum;
         for (Value term : special.terms) {
           Value value = evaluator.emit(term, math.delinearize(number, shapeOf(info.results[0])));
-          sum = sum ? evaluator.combine(ReduceKind::Sum, sum, value, /*reorder=*/false) : value;
+          sum = sum ? evaluator.combine(ReduceKind::Sum, sum, value) : value;
         }
         elements.emplace_back(number, sum ? sum : evaluator.constantOf(element, 0));
         writtenElement = {};
@@ -205,7 +205,7 @@ void ThreadEmitter::addTogether(graph::ScatterAddOp op, TableRows rows,
           sum = evaluator.select(isSame, sums[before][column], sum);
         }
         Value update = evaluator.select(matches[i].isOwn, updates[i][column], zero);
-        sum = evaluator.combine(ReduceKind::Sum, sum, update, /*reorder=*/false);
+        sum = evaluator.combine(ReduceKind::Sum, sum, update);
       }
     for (auto [to, own] : llvm::zip(places, sums))
       for (auto [place, sum] : llvm::zip(to, own))

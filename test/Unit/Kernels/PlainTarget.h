@@ -15,6 +15,7 @@ struct PlainTarget : target::Target {
   bool staysWhole(mlir::Operation *op) const override { return mlir::isa<graph::SoftmaxOp>(op); }
   bool hasWideConvolutions() const override { return true; }
   int64_t attentionAlignment() const override { return 0; }
+  sharding::AttentionWorkspace attentionWorkspace(mlir::Operation *) const override { return {}; }
   target::MatmulLimits matmulLimits() const override { return {productRank, epilogues}; }
   target::KernelLimits kernelLimits() const override { return {kernelOps, anyExtent}; }
   mlir::FailureOr<target::KernelShape> planKernel(mlir::Block &body) const override {

@@ -70,8 +70,8 @@ public:
   /// copies its logits to f32 and keeps their probabilities.
   double scratchBytes(OpId op) const;
   /// What the library that takes attention whole in dtc's own programs needs for a device's part.
-  double libraryBytes(OpId op, const sharding::OpSharding &choice,
-                      const sharding::Mesh &mesh) const;
+  double workspaceBytes(OpId op, const sharding::OpSharding &choice,
+                        const sharding::Mesh &mesh) const;
   double savedBytes(OpId op) const;
 
   /// Where the program drops elements of a sum's term before a residual sum: the product or look-up

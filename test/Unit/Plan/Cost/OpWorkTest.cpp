@@ -72,7 +72,7 @@ TEST(OpWork, LibrariesTakeWholeTiles) {
         choice.factors.resize(problem.ops[id].rule->factors.size());
         if (split >= 0)
           choice.factors[split] = {0};
-        return work.libraryBytes(static_cast<OpId>(id), choice, mesh);
+        return work.workspaceBytes(static_cast<OpId>(id), choice, mesh);
       }
     return 0;
   };
