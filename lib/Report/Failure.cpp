@@ -126,9 +126,9 @@ std::string idleStagesText(const plan::Problem &problem, const plan::SearchResul
       idle.push_back(std::to_string(i));
   if (idle.empty())
     return "";
-  return "of " + std::to_string(stages.size()) + " stages " + std::to_string(idle.size()) +
-         " would have nothing to do, the first is " + idle.front() +
-         "; ask for fewer (pp, chunks), or leave their number open";
+  return std::to_string(idle.size()) + " of " + std::to_string(stages.size()) +
+         " stages would have nothing to do, the first is stage " + idle.front() +
+         ", counted from 0; ask for fewer (pp, chunks), or leave their number open";
 }
 
 } // namespace dtc::report

@@ -122,8 +122,16 @@ def test_an_odd_number_of_devices_is_told_what_suits(llama):
 def test_no_stage_has_nothing_to_do():
     command = ("dtc", "plan", MODELS / "mlp.onnx", "--loss", "mse", "--cluster", "dgx-h100")
     refused = call(*command, "--gpus", 16, "--plan", "pp=16")
-    assert refused.code == 3 and "of 16 stages 5 would have nothing to do, the first is 1" in refused.err
+    said = "5 of 16 stages would have nothing to do, the first is stage 1, counted from 0;"
+    assert refused.code == 3 and said in refused.err
     assert "pp=4" in check_call(*command, "--gpus", 4, "--plan", "pp=4").out
+
+
+@pytest.mark.parametrize("way,words", [("ring", "a window, dropout or a causal mask"), ("heads", "(dropout in it rules that out)")])
+def test_what_context_parallelism_wants_of_attention_is_said(way, words):
+    refused = call("dtc", "plan", MODELS / "gpt2_dropout.pt2", "--loss", "cross_entropy", "--devices", 2, "--plan",
+                   f"cp=2,dp=1,cp_by={way}")
+    assert refused.code == 4 and words in refused.error_line()
 
 
 def test_a_number_of_devices_without_a_plan_is_told_a_way_out(llama):

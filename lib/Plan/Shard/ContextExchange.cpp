@@ -34,7 +34,9 @@ static std::string whyNoHeads(const Problem &problem, const ProblemFacts &facts,
     return "cp can't divide the heads of " + op.name + " (" + op.location +
            "), of which there are " + sizes + ", for cp_by=heads: " + std::to_string(cp);
   }
-  return exchanges ? "" : "no attention has heads that ranks could exchange: cp_by=heads";
+  return exchanges ? ""
+                   : "no attention has heads that ranks could exchange (dropout in it rules that "
+                     "out): cp_by=heads";
 }
 
 std::string whyNoExchange(const Problem &problem, const ProblemFacts &facts,
@@ -47,8 +49,9 @@ std::string whyNoExchange(const Problem &problem, const ProblemFacts &facts,
   case ContextExchange::Ring:
     return std::ranges::any_of(problem.ops, mayGoRound)
                ? ""
-               : "no attention can pass its keys on, for a bias, a window or a causal mask that "
-                 "doesn't begin with the keys: cp_by=ring";
+               : "no attention can pass its keys on, for a bias, a window, dropout or a causal "
+                 "mask "
+                 "that doesn't begin with the keys: cp_by=ring";
   }
   return "";
 }
