@@ -11,16 +11,22 @@ namespace {
 int64_t overwritable(Operation *op, unsigned result) {
   if (auto launch = dyn_cast<exec::LaunchOp>(op))
     return launch.getInPlace()[result];
-  return isa<dist::AllReduceOp, dist::StageSumOp>(op) ? static_cast<int64_t>(result) : -1;
+  return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::StageSumOp>(op)
+             ? static_cast<int64_t>(result)
+             : -1;
 }
 
 /// What a sum over ranks alone reads, and so writes over; null: the value is no such sum.
 Value summedInPlace(Value value) {
   auto result = dyn_cast<OpResult>(value);
-  if (!result || !isa<dist::AllReduceOp, dist::StageSumOp>(result.getOwner()))
+  if (!result ||
+      !isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::StageSumOp>(result.getOwner()))
     return nullptr;
   Value operand = result.getOwner()->getOperand(result.getResultNumber());
-  return operand.hasOneUse() && exec::bufferRoot(operand) == operand ? operand : nullptr;
+  bool isAlone = operand.hasOneUse();
+  for (; exec::bufferRoot(operand) != operand; isAlone &= operand.hasOneUse())
+    operand = operand.getDefiningOp()->getOperand(0);
+  return isAlone ? operand : nullptr;
 }
 
 } // namespace
@@ -63,7 +69,9 @@ void BufferAssignment::findLastUses() {
   Operation *terminator = function.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
     size_t home = homes.find(graph::getResultRole(function, i));
-    for (Value root = exec::bufferRoot(value); root; root = summedInPlace(root))
+    for (Value root = exec::bufferRoot(value);
+         root && bytesOf(root.getType()) <= homes.getHomes()[home].bytes();
+         root = summedInPlace(root))
       resultHomes.try_emplace(root, home);
   }
 }
@@ -92,14 +100,24 @@ std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result,
   Value root = exec::bufferRoot(op->getOperand(operand));
   size_t index = bufferOf(root);
   const Buffer &buffer = buffers[index];
-  if (buffer.bytes != bytesOf(result.getType()) || lastUse(root) != times[op] ||
-      users.lookup(index) != 1 || isInFlight(root, op))
+  if (lastUse(root) != times[op] || users.lookup(index) != 1 || isInFlight(root, op))
     return std::nullopt;
+  auto target = resultHomes.find(result);
+  if (const uint64_t bytes = bytesOf(result.getType()); buffer.bytes != bytes) {
+    // A part stays at the beginning of the whole, if that is the place to which it is returned.
+    const uint64_t before = bytesOf(root.getType());
+    auto whole = resultHomes.find(root);
+    bool stays = (isa<dist::ReduceScatterOp>(op) ? bytes <= before : bytes == before) &&
+                 target != resultHomes.end() && whole != resultHomes.end() &&
+                 whole->second == target->second &&
+                 buffer.bytes == homes.getHomes()[target->second].bytes() &&
+                 buffer.home.value_or(target->second) == target->second;
+    return stays ? std::optional(index) : std::nullopt;
+  }
   if (!buffer.home)
     return index;
   // An argument's place is taken over by the result that replaces it, or by
   // anything once nobody asks for the argument again.
-  auto target = resultHomes.find(result);
   bool takes = target != resultHomes.end() ? target->second == *buffer.home
                                            : homes.isSpentAfter(function, *buffer.home);
   return takes ? std::optional(index) : std::nullopt;
@@ -108,9 +126,9 @@ std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result,
 bool BufferAssignment::isInFlight(Value root, Operation *op) const {
   auto known = holders.find(root);
   return known != holders.end() && llvm::any_of(known->second, [&](Operation *holder) {
-    return holder != op && times.at(holder) <= times.at(op) &&
-           flights->doneAt(holder) > times.at(op);
-  });
+           return holder != op && times.at(holder) <= times.at(op) &&
+                  flights->doneAt(holder) > times.at(op) && !follows(op, holder);
+         });
 }
 
 /// Whatever a started op reads or writes is taken until it is done.

@@ -8,18 +8,32 @@ Flights::Flights(func::FuncOp function, const DenseMap<Operation *, int64_t> &ti
   Block &block = function.getBody().front();
   int64_t end = times.at(block.getTerminator());
   // From the last op of each queue to the first: a wait counts for all before it.
-  DenseMap<unsigned, int64_t> soonest;
+  std::vector<std::pair<exec::QueueKind, int64_t>> soonest; // few
   for (Operation &op : llvm::reverse(block)) {
     if (!exec::isStarted(&op))
       continue;
-    auto queue = static_cast<unsigned>(exec::queueOf(&op));
-    int64_t &time = soonest.try_emplace(queue, end).first->second;
+    const exec::QueueKind queue = exec::queueOf(&op);
+    auto known = llvm::find_if(soonest, [&](const auto &each) { return each.first == queue; });
+    if (known == soonest.end())
+      known = soonest.insert(known, {queue, end});
+    int64_t &time = known->second;
     for (Value result : op.getResults())
       for (Operation *user : result.getUsers())
         if (isa<exec::WaitOp>(user))
           time = std::min(time, times.at(user));
     done[&op] = time;
   }
+}
+
+bool follows(Operation *op, Operation *started) {
+  if (!exec::isStarted(op) || !started->isBeforeInBlock(op))
+    return false;
+  if (exec::queueOf(op) == exec::queueOf(started))
+    return true;
+  return llvm::any_of(op->getOperands(), [&](Value operand) {
+    Operation *before = exec::startedBy(operand);
+    return before && (before == started || follows(before, started));
+  });
 }
 
 } // namespace dtc::lower

@@ -33,4 +33,8 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> done;
 };
 
+/// Whether an op begins only once one that was started before it is done: it comes behind it on its
+/// queue, or reads what that one made, or what one behind it made.
+bool follows(mlir::Operation *op, mlir::Operation *started);
+
 } // namespace dtc::lower

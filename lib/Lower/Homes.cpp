@@ -1,5 +1,6 @@
 #include "Homes.h"
 
+#include "dtc/Dialect/Exec/LastOf.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 
 using namespace mlir;
@@ -191,6 +192,15 @@ LogicalResult HomeTable::enter(func::FuncOp function, graph::RoleAttr role, Type
   auto sharding = find(dist::ShardingAttr(), dist::DistDialect::kSharding);
   auto flat = find(dist::FlatAttr(), dist::DistDialect::kFlat);
   auto space = find(exec::SpaceAttr(), exec::ExecDialect::kSpace);
+  if (auto room = find(TypeAttr(), exec::kRoom)) {
+    auto whole = cast<RankedTensorType>(room.getValue());
+    if (whole.getElementType() != tensor.getElementType() || bytesOf(whole) < bytesOf(tensor))
+      return function.emitError("an argument or result doesn't fit into its room: ")
+             << tensor << ", " << whole;
+    sharding = dyn_cast_or_null<dist::ShardingAttr>(whole.getEncoding());
+    tensor = RankedTensorType::get(whole.getShape(), whole.getElementType());
+    type = tensor;
+  }
   auto [it, isNew] = index.try_emplace(homeRole(role), homes.size());
   if (isNew) {
     Home home;

@@ -39,18 +39,25 @@ public:
   }
 
 private:
-  /// The first op that reads a result, or else the return.
-  Operation *firstReaderOf(Operation *op) const {
+  /// The first op that reads a result, or else the return. A collective that reads it as it is
+  /// comes behind it on the queue, so that its own reader counts where it is followed.
+  Operation *firstReaderOf(Operation *op, bool followsQueue) const {
     Operation *first = block.getTerminator();
     for (Value result : op->getResults())
-      if (Operation *reader = firstReader(result); reader && reader->isBeforeInBlock(first))
-        first = reader;
+      for (Operation *user : result.getUsers()) {
+        Operation *reader = exec::isView(user) ? firstReader(user->getResult(0))
+                            : !mayStart(user)  ? user
+                            : followsQueue     ? firstReaderOf(user, true)
+                                               : nullptr;
+        if (reader && reader->isBeforeInBlock(first))
+          first = reader;
+      }
     return first;
   }
 
   /// Whether anything is computed between a collective and what reads its results.
   bool hasCompany(Operation *op) const {
-    Operation *reader = firstReaderOf(op);
+    Operation *reader = firstReaderOf(op, true);
     for (Operation *next = op->getNextNode(); next != reader; next = next->getNextNode())
       if (computes(next))
         return true;
@@ -58,15 +65,17 @@ private:
   }
 
   void start(Operation *op) {
-    Operation *reader = firstReaderOf(op);
+    Operation *reader = firstReaderOf(op, false);
     OpBuilder builder(reader);
     op->setAttr(exec::ExecDialect::kQueue,
                 exec::QueueKindAttr::get(op->getContext(), exec::QueueKind::Collective));
     for (Value result : op->getResults()) {
-      if (result.use_empty())
+      if (llvm::all_of(result.getUsers(), mayStart))
         continue;
       auto wait = exec::WaitOp::create(builder, op->getLoc(), result.getType(), result);
-      result.replaceAllUsesExcept(wait, wait);
+      result.replaceUsesWithIf(wait, [&](OpOperand &use) {
+        return use.getOwner() != wait && !mayStart(use.getOwner());
+      });
       moveViewsBefore(wait, reader);
     }
   }

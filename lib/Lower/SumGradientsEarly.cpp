@@ -15,12 +15,63 @@ namespace dtc::lower {
 
 namespace {
 
-/// A gradient that the update sums over ranks before it does anything else with it.
+/// A gradient that the update sums over ranks before it does anything else with it. All ranks get
+/// the sum, or each its part.
 struct PendingSum {
   graph::RoleAttr role;
-  dist::AllReduceOp reduce;
+  Operation *reduce;
   unsigned operand; ///< of the reduction
+  BlockArgument argument() const;
 };
+
+/// What is only viewed in another shape.
+Value viewed(Value value) {
+  while (auto view = value.getDefiningOp<graph::ReshapeOp>())
+    value = view.getInput();
+  return value;
+}
+
+BlockArgument PendingSum::argument() const {
+  return cast<BlockArgument>(viewed(reduce->getOperand(operand)));
+}
+
+/// Whether a sum alone reads an argument of its function. What it scatters is flattened before.
+bool isOnlySummed(OpOperand &operand) {
+  Value value = operand.get();
+  bool isAlone = value.hasOneUse();
+  for (auto view = value.getDefiningOp<graph::ReshapeOp>();
+       view && isa<dist::ReduceScatterOp>(operand.getOwner());
+       view = value.getDefiningOp<graph::ReshapeOp>()) {
+    value = view.getInput();
+    isAlone &= value.hasOneUse();
+  }
+  return isAlone && isa<BlockArgument>(value);
+}
+
+/// Whether the op gives all ranks the sums of its operands, or each its parts of them.
+bool isSum(Operation *op) {
+  if (auto reduce = dyn_cast<dist::AllReduceOp>(op))
+    return reduce.getKind() == graph::ReduceKind::Sum;
+  auto scatter = dyn_cast<dist::ReduceScatterOp>(op);
+  return scatter && scatter.getKind() == graph::ReduceKind::Sum && scatter.getDim() == 0;
+}
+
+dist::AxesAttr axesOf(Operation *sum) {
+  auto reduce = dyn_cast<dist::AllReduceOp>(sum);
+  return reduce ? reduce.getAxesAttr() : cast<dist::ReduceScatterOp>(sum).getAxesAttr();
+}
+
+FlatSymbolRefAttr meshOf(Operation *sum) {
+  auto reduce = dyn_cast<dist::AllReduceOp>(sum);
+  return reduce ? reduce.getMeshAttr() : cast<dist::ReduceScatterOp>(sum).getMeshAttr();
+}
+
+/// The same sum of other operands.
+Operation *sumLike(OpBuilder &builder, Operation *sum, ValueRange operands, TypeRange types) {
+  OperationState state(sum->getLoc(), sum->getName(), operands, types);
+  state.propertiesAttr = sum->getPropertiesAsAttribute();
+  return builder.create(state);
+}
 
 int64_t bytesOf(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
@@ -35,20 +86,49 @@ int resultOf(func::FuncOp function, graph::RoleAttr role) {
   return -1;
 }
 
-int64_t ranksOf(dist::AllReduceOp reduce) {
-  auto meshOp = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(reduce, reduce.getMeshAttr());
+int64_t ranksOf(Operation *sum) {
+  auto meshOp = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(sum, meshOf(sum));
   sharding::Mesh mesh = dist::toMesh(meshOp);
-  return mesh.size(*dist::toAxes(reduce.getAxesAttr(), mesh));
+  return mesh.size(*dist::toAxes(axesOf(sum), mesh));
 }
 
-/// A sharding of which nothing pends over axes to be summed.
-Attribute summed(Attribute attr) {
-  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
-  if (!sharding)
-    return attr;
-  auto none = dist::AxesAttr::get(sharding.getContext(), {});
-  return dist::ShardingAttr::get(sharding.getContext(), sharding.getMesh(), sharding.getDims(),
-                                 none, sharding.getMax(), sharding.getMin());
+/// The sharding of a sum, or of its parts, which lie flattened one after another.
+dist::ShardingAttr summed(dist::ShardingAttr sharding, Operation *sum) {
+  MLIRContext *context = sharding.getContext();
+  auto none = dist::AxesAttr::get(context, {});
+  if (isa<dist::AllReduceOp>(sum))
+    return dist::ShardingAttr::get(context, sharding.getMesh(), sharding.getDims(), none,
+                                   sharding.getMax(), sharding.getMin());
+  SmallVector<StringAttr> names, pending;
+  for (dist::AxesAttr dim : sharding.getDims())
+    llvm::append_range(names, dim.getNames());
+  ArrayRef<StringAttr> over = axesOf(sum).getNames();
+  llvm::append_range(names, over);
+  llvm::copy_if(sharding.getSum().getNames(), std::back_inserter(pending),
+                [&](StringAttr name) { return !llvm::is_contained(over, name); });
+  return dist::ShardingAttr::get(context, sharding.getMesh(), dist::AxesAttr::get(context, names),
+                                 dist::AxesAttr::get(context, pending), none, none);
+}
+
+/// What is said of a gradient once it is summed. A part stays at the beginning of its place.
+DictionaryAttr summed(DictionaryAttr attributes, Type type, Operation *sum) {
+  NamedAttrList list(attributes);
+  auto sharding = dyn_cast_or_null<dist::ShardingAttr>(list.get(dist::DistDialect::kSharding));
+  if (isa<dist::ReduceScatterOp>(sum)) {
+    auto tensor = cast<RankedTensorType>(type);
+    list.set(exec::kRoom, TypeAttr::get(RankedTensorType::get(tensor.getShape(),
+                                                              tensor.getElementType(), sharding)));
+  }
+  if (sharding)
+    list.set(dist::DistDialect::kSharding, summed(sharding, sum));
+  return list.getDictionary(sum->getContext());
+}
+
+/// Arguments and results have the types of the body's.
+void updateType(func::FuncOp function) {
+  Block &body = function.getBody().front();
+  function.setType(FunctionType::get(function.getContext(), body.getArgumentTypes(),
+                                     body.getTerminator()->getOperandTypes()));
 }
 
 /// Gradients of one call, which it sums in buckets as it makes them.
@@ -60,7 +140,7 @@ public:
   void run() {
     llvm::MapVector<Key, SmallVector<Made>> alike;
     for (const Made &each : findMade())
-      alike[{each.sum->reduce->getPropertiesAsAttribute(),
+      alike[{each.sum->reduce->getName(), each.sum->reduce->getPropertiesAsAttribute(),
              getElementTypeOrSelf(each.returned->get())}]
           .push_back(each);
     for (const auto &[key, gradients] : alike)
@@ -73,7 +153,7 @@ private:
     OpOperand *returned;
     const PendingSum *sum;
   };
-  using Key = std::pair<Attribute, Type>;
+  using Key = std::tuple<OperationName, Attribute, Type>;
 
   SmallVector<Made> findMade() {
     Operation *terminator = function.getBody().front().getTerminator();
@@ -95,8 +175,14 @@ private:
     for (const Made &each : gradients)
       bytes.push_back(bytesOf(each.returned->get()));
     auto all = double(std::accumulate(bytes.begin(), bytes.end(), int64_t(0)));
-    int64_t calls = schedule::countGradientSums(static_cast<int64_t>(gradients.size()), all,
-                                                ranksOf(gradients.front().sum->reduce));
+    Operation *reduce = gradients.front().sum->reduce;
+    auto count = static_cast<int64_t>(gradients.size());
+    // Of parts there are as many as are priced.
+    bool isOfParts =
+        isa<dist::ReduceScatterOp>(reduce) ||
+        function.getResultAttr(gradients.front().returned->getOperandNumber(), exec::kRoom);
+    int64_t calls = isOfParts ? std::min(count, schedule::countBuckets(all, ranksOf(reduce)))
+                              : schedule::countGradientSums(count, all, ranksOf(reduce));
     size_t begin = 0;
     for (size_t end : schedule::splitGradients(bytes, calls)) {
       sum(gradients.slice(begin, end - begin));
@@ -105,21 +191,27 @@ private:
   }
 
   void sum(ArrayRef<Made> bucket) {
-    SmallVector<Value> values;
-    for (const Made &each : bucket)
-      values.push_back(each.returned->get());
-    dist::AllReduceOp like = bucket.front().sum->reduce;
+    Operation *like = bucket.front().sum->reduce;
     OpBuilder builder(function.getContext());
-    builder.setInsertionPointAfterValue(values.back());
-    auto reduce = dist::AllReduceOp::create(builder, like.getLoc(), TypeRange(ValueRange(values)),
-                                            values, like.getMesh(), like.getAxes(), like.getKind());
-    StringRef name = dist::DistDialect::kSharding;
-    for (auto [each, result] : llvm::zip_equal(bucket, reduce.getOutputs())) {
-      each.returned->set(result);
-      unsigned index = each.returned->getOperandNumber();
-      if (Attribute sharding = function.getResultAttr(index, name))
-        function.setResultAttr(index, name, summed(sharding));
+    builder.setInsertionPointAfterValue(bucket.back().returned->get());
+    SmallVector<Value> values;
+    SmallVector<Type> types;
+    for (const Made &each : bucket) {
+      Value value = each.returned->get();
+      Type type = each.sum->reduce->getOperand(each.sum->operand).getType();
+      if (value.getType() != type)
+        value = graph::ReshapeOp::create(builder, like->getLoc(), type, value);
+      values.push_back(value);
+      types.push_back(each.sum->reduce->getResult(each.sum->operand).getType());
     }
+    Operation *reduce = sumLike(builder, like, values, types);
+    for (auto [each, result] : llvm::zip_equal(bucket, reduce->getResults())) {
+      unsigned index = each.returned->getOperandNumber();
+      function.setResultAttrs(
+          index, summed(function.getResultAttrDict(index), each.returned->get().getType(), like));
+      each.returned->set(result);
+    }
+    updateType(function);
   }
 
   func::FuncOp function;
@@ -131,7 +223,17 @@ public:
   StepSums(ModuleOp module, exec::ScheduleOp schedule)
       : module(module), symbols(module), schedule(schedule) {}
 
+  /// What is scattered may be summed over further ranks, as parts.
   void run() {
+    while (moveSums()) {
+    }
+  }
+
+private:
+  bool moveSums() {
+    sums.clear();
+    byCall.clear();
+    shrunk.clear();
     for (auto function : module.getOps<func::FuncOp>())
       if (!graph::runsPerMicrobatch(function))
         findSums(function);
@@ -141,21 +243,20 @@ public:
       for (const PendingSum &sum : sums)
         drop(sum);
     }
-    for (dist::AllReduceOp reduce : shrunk)
+    for (Operation *reduce : shrunk)
       removeDropped(reduce);
+    return !byCall.empty();
   }
 
-private:
   void findSums(func::FuncOp function) {
-    for (auto reduce : function.getBody().front().getOps<dist::AllReduceOp>())
-      for (auto [i, operand] : llvm::enumerate(reduce.getInputs())) {
-        auto argument = dyn_cast<BlockArgument>(operand);
-        if (reduce.getKind() != graph::ReduceKind::Sum || !argument || !argument.hasOneUse())
-          continue;
-        graph::RoleAttr role = graph::getArgRole(function, argument.getArgNumber());
-        if (role && role.getKind() == graph::RoleKind::Gradient)
-          sums.push_back({role, reduce, static_cast<unsigned>(i)});
-      }
+    for (Operation &op : function.getBody().front())
+      for (OpOperand &operand : op.getOpOperands())
+        if (isSum(&op) && isOnlySummed(operand)) {
+          auto argument = cast<BlockArgument>(viewed(operand.get()));
+          graph::RoleAttr role = graph::getArgRole(function, argument.getArgNumber());
+          if (role && role.getKind() == graph::RoleKind::Gradient)
+            sums.push_back({role, &op, operand.getOperandNumber()});
+        }
   }
 
   /// Finds for each gradient the call that adds to it last.
@@ -193,32 +294,40 @@ private:
   }
 
   /// The argument comes as a sum.
-  void drop(PendingSum sum) {
-    auto argument = cast<BlockArgument>(sum.reduce.getInputs()[sum.operand]);
-    sum.reduce->getResult(sum.operand).replaceAllUsesWith(argument);
+  void drop(const PendingSum &sum) {
+    BlockArgument argument = sum.argument();
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    StringRef name = dist::DistDialect::kSharding;
-    if (Attribute sharding = function.getArgAttr(argument.getArgNumber(), name))
-      function.setArgAttr(argument.getArgNumber(), name, summed(sharding));
+    const unsigned number = argument.getArgNumber();
+    function.setArgAttrs(number,
+                         summed(function.getArgAttrDict(number), argument.getType(), sum.reduce));
+    Value result = sum.reduce->getResult(sum.operand);
+    result.replaceAllUsesWith(argument);
+    argument.setType(result.getType());
+    updateType(function);
     shrunk.insert(sum.reduce);
   }
 
-  static void removeDropped(dist::AllReduceOp reduce) {
-    SmallVector<Value> operands, results;
-    for (auto [operand, result] : llvm::zip_equal(reduce.getInputs(), reduce.getOutputs()))
-      if (!result.use_empty()) {
-        operands.push_back(operand);
+  static void removeDropped(Operation *reduce) {
+    SmallVector<Value> operands, results, dropped;
+    for (auto [operand, result] : llvm::zip_equal(reduce->getOperands(), reduce->getResults())) {
+      (result.use_empty() ? dropped : operands).push_back(operand);
+      if (!result.use_empty())
         results.push_back(result);
-      }
+    }
     if (!operands.empty()) {
       OpBuilder builder(reduce);
-      auto rest =
-          dist::AllReduceOp::create(builder, reduce.getLoc(), TypeRange(ValueRange(operands)),
-                                    operands, reduce.getMesh(), reduce.getAxes(), reduce.getKind());
-      for (auto [before, after] : llvm::zip_equal(results, rest.getOutputs()))
+      Operation *rest = sumLike(builder, reduce, operands, TypeRange(ValueRange(results)));
+      for (auto [before, after] : llvm::zip_equal(results, rest->getResults()))
         before.replaceAllUsesWith(after);
     }
-    reduce.erase();
+    reduce->erase();
+    for (Value value : dropped)
+      while (auto view = value.getDefiningOp<graph::ReshapeOp>()) {
+        if (!view->use_empty())
+          break;
+        value = view.getInput();
+        view.erase();
+      }
   }
 
   ModuleOp module;
@@ -226,7 +335,7 @@ private:
   exec::ScheduleOp schedule;
   SmallVector<PendingSum> sums;
   llvm::MapVector<Operation *, SmallVector<PendingSum>> byCall;
-  llvm::SetVector<dist::AllReduceOp> shrunk;
+  llvm::SetVector<Operation *> shrunk;
 };
 
 struct SumGradientsEarly : impl::SumGradientsEarlyBase<SumGradientsEarly> {

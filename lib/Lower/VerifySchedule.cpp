@@ -109,13 +109,12 @@ private:
     return checkFlights(op, it->second.range, /*writes=*/false);
   }
 
-  /// Ops of the same queue don't disturb one another: they come in turn.
+  /// Ops that follow one another don't disturb each other.
   LogicalResult checkFlights(Operation *op, const Range &range, bool writes) {
     for (const Flight &flight : inFlight) {
-      bool inTurn = exec::isStarted(op) && exec::queueOf(op) == exec::queueOf(flight.op);
       auto meets = [&](const Range &other) { return range.meets(other); };
       bool arrives = isa<func::ReturnOp>(op) && isa<exec::ReceiveOp>(flight.op);
-      if (inTurn || flight.op == op || arrives)
+      if (flight.op == op || arrives || follows(op, flight.op))
         continue;
       if (llvm::any_of(flight.writes, meets) || (writes && llvm::any_of(flight.reads, meets))) {
         InFlightDiagnostic error = op->emitError("touches what an op in flight uses, at offset: ");
@@ -215,11 +214,13 @@ private:
                                          place.content);
   }
 
-  /// In place is in the same place.
+  /// In place is in the same place. What is scattered stays at its beginning.
   bool isSamePlace(Value operand, OpResult result, int64_t offset) {
     const Range &range = values[operand].range;
-    return !range.host && range.begin == static_cast<uint64_t>(offset) &&
-           bytesOf(operand.getType()) == bytesOf(result.getType());
+    const uint64_t whole = bytesOf(operand.getType()), bytes = bytesOf(result.getType());
+    const bool fits =
+        isa<dist::ReduceScatterOp>(result.getOwner()) ? bytes <= whole : bytes == whole;
+    return !range.host && range.begin == static_cast<uint64_t>(offset) && fits;
   }
 
   /// The operand that a result may overwrite, or -1.
@@ -227,8 +228,9 @@ private:
     unsigned i = result.getResultNumber();
     if (auto launch = dyn_cast<exec::LaunchOp>(result.getOwner()))
       return launch.getInPlace()[i];
-    return isa<dist::AllReduceOp, dist::StageSumOp>(result.getOwner()) ? static_cast<int64_t>(i)
-                                                                       : -1;
+    return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::StageSumOp>(result.getOwner())
+               ? static_cast<int64_t>(i)
+               : -1;
   }
 
   /// At the end every result is at home, and so are arguments that nothing

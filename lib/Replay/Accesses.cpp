@@ -67,13 +67,22 @@ uint64_t targetBytes(fbs::CollectiveKind kind, uint64_t source, uint64_t ranks) 
 /// The operand that a result may replace, or -1. Sums are taken in place.
 int64_t replaceable(const fbs::InstructionT &instruction, size_t result) {
   if (const auto *collective = instruction.op.AsCollective())
-    return collective->kind == fbs::CollectiveKind::AllReduce ? static_cast<int64_t>(result) : -1;
+    return collective->kind == fbs::CollectiveKind::AllReduce ||
+                   collective->kind == fbs::CollectiveKind::ReduceScatter
+               ? static_cast<int64_t>(result)
+               : -1;
   const auto *launch = instruction.op.AsLaunch();
   return launch && result < launch->in_place.size() ? launch->in_place[result] : -1;
 }
 
-bool isSamePlace(const Access &a, const Access &b) {
-  return movesAlike(a.ref, b.ref) && a.ref.offset() == b.ref.offset() && a.bytes == b.bytes;
+bool beginsAlike(const Access &a, const Access &b) {
+  return movesAlike(a.ref, b.ref) && a.ref.offset() == b.ref.offset();
+}
+
+/// Of what is scattered a part stays at the beginning, and the rest is spent.
+bool mayBeSmaller(const fbs::InstructionT &instruction) {
+  const auto *collective = instruction.op.AsCollective();
+  return collective && collective->kind == fbs::CollectiveKind::ReduceScatter;
 }
 
 } // namespace
@@ -176,11 +185,14 @@ void AccessCollector::markTakeovers(const fbs::InstructionT &instruction,
   for (size_t result = 0; result < entry.end - entry.writes; ++result) {
     int64_t operand = replaceable(instruction, result);
     Access &write = out->accesses[entry.writes + result];
-    if (operand < 0 || operand >= int64_t(reads.size()) || !isSamePlace(reads[operand], write))
+    if (operand < 0 || operand >= int64_t(reads.size()) || !beginsAlike(reads[operand], write))
+      continue;
+    const uint64_t bytes = reads[operand].bytes;
+    if (bytes != write.bytes && !(mayBeSmaller(instruction) && write.bytes < bytes))
       continue;
     auto isOperand = [&](const Access &read) { return read.value == reads[operand].value; };
-    write.takesOver = instruction.op.type != fbs::Op::Launch ||
-                      std::ranges::count_if(reads, isOperand) == 1;
+    if (instruction.op.type != fbs::Op::Launch || std::ranges::count_if(reads, isOperand) == 1)
+      write.takesOver = bytes;
   }
 }
 

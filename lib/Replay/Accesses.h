@@ -57,7 +57,8 @@ struct Access {
   fbs::Ref ref;
   uint64_t bytes = 0;
   uint32_t value = 0;
-  bool takesOver = false; ///< a result that may replace the operand in its place
+  /// Of a result that may replace an operand in its place: the bytes of the operand.
+  uint64_t takesOver = 0;
 };
 
 struct InstructionAccesses {

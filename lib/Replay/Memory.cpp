@@ -45,16 +45,16 @@ std::optional<Fault> Memory::holds(uint64_t begin, uint64_t end, Content content
 }
 
 /// Why nothing may be written over a segment, if so.
-std::optional<Fault> Memory::replace(const Segments::value_type &entry, uint64_t begin,
-                                     uint64_t end, Time now, const Clock &clock,
-                                     bool takesOver) const {
+std::optional<Fault> Memory::replace(const Segments::value_type &entry, uint64_t begin, Time now,
+                                     const Clock &clock, uint64_t takesOver) const {
   const Segment &segment = entry.second;
   uint64_t address = std::max(begin, entry.first);
   if (segment.writer == now)
     return Fault{Fault::OwnResult, segment.content, address};
   if (!clock.includes(segment.writer))
     return Fault{Fault::UnorderedWrite, segment.content, address};
-  if (segment.reader == now && !(takesOver && entry.first == begin && segment.end == end))
+  if (segment.reader == now &&
+      !(takesOver && entry.first == begin && segment.end == begin + takesOver))
     return Fault{Fault::OwnOperand, segment.content, address};
   for (uint32_t queue = 0; queue < kMostQueues; ++queue)
     if (!clock.includes({queue, segment.reads[queue]}))
@@ -76,20 +76,23 @@ Memory::Segments::iterator Memory::cut(Segments::iterator it, uint64_t begin, ui
 }
 
 std::optional<Fault> Memory::write(uint64_t begin, uint64_t end, Content content, Time now,
-                                   const Clock &clock, bool takesOver) {
+                                   const Clock &clock, uint64_t takesOver) {
   if (begin == end)
     return std::nullopt;
   auto it = firstBehind(begin);
   if (it != segments.end() && it->first == begin && it->second.end == end) {
-    if (auto fault = replace(*it, begin, end, now, clock, takesOver))
+    if (auto fault = replace(*it, begin, now, clock, takesOver))
       return fault;
     it->second = {end, content, now, {}, {}};
     return std::nullopt;
   }
   while (it != segments.end() && it->first < end) {
-    if (auto fault = replace(*it, begin, end, now, clock, takesOver))
+    if (auto fault = replace(*it, begin, now, clock, takesOver))
       return fault;
+    const bool isTaken = it->second.reader == now;
     it = cut(it, begin, end);
+    if (isTaken && begin + takesOver > end) // the rest of the operand
+      it->second = {begin + takesOver, 0, now, {}, {}};
   }
   segments.emplace_hint(it, begin, Segment{end, content, now, {}, {}});
   return std::nullopt;

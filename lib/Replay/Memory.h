@@ -51,9 +51,10 @@ public:
   /// [begin, end) must hold `content`, written before `clock`.
   std::optional<Fault> read(uint64_t begin, uint64_t end, Content content, Time now,
                             const Clock &clock);
-  /// `takesOver`: it may replace the range of an operand of the same instruction.
+  /// `takesOver`: it may replace an operand of the same instruction, which has so many bytes from
+  /// `begin` on. Of these nothing is left.
   std::optional<Fault> write(uint64_t begin, uint64_t end, Content content, Time now,
-                             const Clock &clock, bool takesOver = false);
+                             const Clock &clock, uint64_t takesOver = 0);
   /// As `read`, at a time when all queues are empty.
   std::optional<Fault> holds(uint64_t begin, uint64_t end, Content content) const;
 
@@ -68,8 +69,8 @@ private:
   using Segments = std::pmr::map<uint64_t, Segment>;
 
   Segments::iterator firstBehind(uint64_t address);
-  std::optional<Fault> replace(const Segments::value_type &segment, uint64_t begin, uint64_t end,
-                               Time now, const Clock &clock, bool takesOver) const;
+  std::optional<Fault> replace(const Segments::value_type &segment, uint64_t begin, Time now,
+                               const Clock &clock, uint64_t takesOver) const;
   Segments::iterator cut(Segments::iterator segment, uint64_t begin, uint64_t end);
 
   std::pmr::unsynchronized_pool_resource pool;

@@ -28,7 +28,7 @@ bool communicates(const fbs::CollectiveT &op) { return op.kind != fbs::Collectiv
 RankReplay::RankReplay(const RankClasses &classes, size_t classNumber, const ProgramFacts &role)
     : classes(classes), classNumber(classNumber), role(role), program(role.program),
       added(role.functions.size(), std::vector<uint32_t>(role.program.bindings.size())),
-      clocks(std::max<size_t>(role.program.queues.size(), 1)) {
+      givenBytes(role.bindingBytes), clocks(std::max<size_t>(role.program.queues.size(), 1)) {
   for (uint32_t binding = 0; binding < program.bindings.size(); ++binding)
     current.emplace_back(role.instances(binding), Content(0));
   for (uint64_t events : role.tokenEvents)
@@ -127,8 +127,9 @@ std::string RankReplay::makeCall() {
   expected.resize(function.values.size());
   for (size_t value = 0; value < expected.size(); ++value)
     expected[value] = callFirst + value;
-  bindArguments(facts);
   site.instruction = 0;
+  if (std::string wrong = bindArguments(facts); !wrong.empty())
+    return fail(wrong);
   if (std::string wrong = accumulate(facts); !wrong.empty())
     return fail(wrong);
   if (std::string wrong = checkWhole(facts); !wrong.empty())
@@ -141,11 +142,21 @@ std::string RankReplay::makeCall() {
   return checkResults(facts);
 }
 
-void RankReplay::bindArguments(const FunctionFacts &facts) {
-  for (const Bound &argument : facts.arguments)
+/// A gradient is taken as it was left, as a whole or as the rank's part.
+std::string RankReplay::bindArguments(const FunctionFacts &facts) {
+  const fbs::FunctionT &function = role.functionOf(*call);
+  for (const Bound &argument : facts.arguments) {
     expected[argument.value] =
         argument.isWhole ? kPieces
                          : current[argument.binding][role.instanceOf(argument.binding, *call)];
+    const uint64_t bytes = function.values[argument.value].bytes();
+    const uint64_t given = givenBytes[argument.binding];
+    if (!argument.isWhole && expected[argument.value] && bytes != given)
+      return "takes " + std::to_string(bytes) + " bytes of " +
+             role.describeBinding(argument.binding) + ", of which " + std::to_string(given) +
+             " were given";
+  }
+  return {};
 }
 
 /// Microbatches are added in ascending order, each of them once.
@@ -186,6 +197,8 @@ std::string RankReplay::checkResults(const FunctionFacts &facts) {
     if (auto fault = memory.holds(begin, begin + value.bytes(), content); fault || !content)
       return failResult(result, content, fault.value_or(Fault()));
     std::vector<Content> &instances = current[result.binding];
+    if (!result.isWhole)
+      givenBytes[result.binding] = value.bytes();
     if (result.isWhole)
       std::ranges::fill(instances, content);
     else

@@ -40,7 +40,7 @@ private:
   std::string finishStep();
 
   Content newBlock(size_t size, uint32_t call);
-  void bindArguments(const FunctionFacts &facts);
+  std::string bindArguments(const FunctionFacts &facts);
   std::string accumulate(const FunctionFacts &facts);
   std::string checkResults(const FunctionFacts &facts);
   std::string checkWhole(const FunctionFacts &facts);
@@ -71,6 +71,7 @@ private:
 
   Memory memory;
   std::vector<std::vector<Content>> current; ///< by binding and instance
+  std::vector<uint64_t> givenBytes;          ///< by binding: of the value that was given last
   std::vector<std::vector<uint32_t>> added;  ///< by function and binding: microbatches so far
   std::vector<Clock> clocks;                 ///< by queue
   std::vector<std::vector<TokenEvent>> tokens;

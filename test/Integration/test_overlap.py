@@ -3,7 +3,9 @@ for, or on another thread, with the same bits."""
 
 import json
 import math
+import re
 
+import numpy
 import pytest
 
 from conftest import MODELS, call, check_call
@@ -26,13 +28,16 @@ def run(artifact, moment, monkeypatch, *flags):
 
 
 @pytest.mark.parametrize("devices,plan", [
+    (2, "dp=2,zero=1,micro_batch=2"),
     (2, "dp=2,zero=2,micro_batch=2"),
+    (4, "dp=4,zero=1,zero_group=2,micro_batch=1"),
     (4, "dp=2,tp=2,zero=3,micro_batch=2"),
     (4, "pp=2,dp=2,zero=3,schedule=1f1b,micro_batch=1"),
     (2, "tp=2"),
     (2, "dp=2,zero=0"),
     (4, "dp=2,tp=2,zero=0,micro_batch=1"),
     (4, "pp=2,dp=2,zero=0,schedule=zb,micro_batch=1"),
+    (4, "pp=2,dp=2,zero=1,schedule=zb,micro_batch=1"),
 ])
 def test_moments_agree_bitwise(tmp_path, monkeypatch, devices, plan):
     artifact = compiled(tmp_path, devices, plan, "--clip-grad-norm", 0.5)
@@ -68,6 +73,25 @@ def test_gradients_are_summed_beside_the_backward_pass(tmp_path, devices, plan, 
     facts = inspected(compiled(tmp_path, devices, plan))
     whole = sum(4 * math.prod(parameter["shape"]) for parameter in facts["parameters"])
     assert facts["in_flight"]["all_reduce"]["bytes"] > share * whole
+
+
+@pytest.mark.parametrize("devices,plan", [(2, "dp=2,zero=1"), (2, "dp=2,zero=1,micro_batch=1"), (4, "dp=4,zero=1,zero_group=2")])
+def test_what_the_update_divides_is_scattered_beside_the_backward_pass(trainer, devices, plan):
+    """All but the last of two buckets of some 25 MB, with the bits of plain dp. Groups of ranks add up in another order."""
+    def train(spec):
+        return trainer.train("resnet18", "resnet18", "--optimizer", "sgd", "--init", devices=devices, plan=spec, steps=3)
+
+    stored = train(plan)
+    facts = inspected(stored.artifact)
+    whole = sum(4 * math.prod(parameter["shape"]) for parameter in facts["parameters"])
+    scattered = facts["in_flight"]["reduce_scatter"]
+    assert scattered["calls"] >= 1 and scattered["bytes"] > whole / 3
+    plain = train(re.sub("zero=1(,zero_group=2)?", "zero=0", plan))
+    for name, weight in plain.weights.items():
+        if "group" in plan:
+            assert numpy.allclose(weight, stored.weights[name], rtol=1e-3, atol=1e-5), name
+        else:
+            assert weight.tobytes() == stored.weights[name].tobytes(), name
 
 
 def test_messages_are_sent_beside_computation(tmp_path):

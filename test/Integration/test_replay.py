@@ -25,6 +25,7 @@ PROGRAMS = [
     ("moe", 4, "ep=4,micro_batch=1", []),
     ("gpt2", 2, "tp=2,micro_batch=2", ["--loss", "none"]),
     ("mlp", 2, "dp=2,zero=1", []),
+    ("gpt2", 4, "dp=2,tp=2,zero=1,micro_batch=1", []),
     ("gpt2", 4, "dp=2,tp=2,zero=3,micro_batch=1", ["--clip-grad-norm", 1]),
     ("gpt2", 2, "pp=2,dp=1,micro_batch=2,schedule=1f1b", []),
     ("gpt2", 2, "dp=2,micro_batch=2,offload=optimizer", ["--target", "cuda", "--precision", "bf16"]),  # attention, epilogues, the host

@@ -106,3 +106,56 @@ module {
     exec.call @update microbatch 0 slot 0
   }
 }
+
+// -----
+
+// What the update scatters is scattered there, too: flattened, in calls of their own, of 25 MB and more. A part stays at the
+// beginning of its gradient's place. What is read as a whole (%v) stays in the update.
+// CHECK-LABEL: func.func @loss_and_grads(
+// CHECK-NOT: reduce_scatter
+// CHECK-LABEL: func.func @loss_and_grads_last(
+// CHECK-SAME: %arg0: tensor<4096x2048xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">}
+// CHECK-SAME: -> (tensor<4194304xf32> {dist.sharding = #dist.sharding<@mesh, [{"tp", "dp"}]>, dtc.role = #dtc.role<gradient, "u">, exec.room = tensor<4096x2048xf32, #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>>}
+// CHECK: %[[U:.*]] = arith.addf %arg0
+// CHECK-NEXT: %[[FU:.*]] = dtc.reshape %[[U]] : tensor<4096x2048xf32> -> tensor<8388608xf32>
+// CHECK-NEXT: %[[SU:.*]] = dist.reduce_scatter sum %[[FU]] dim 0 on @mesh {"dp"} : tensor<8388608xf32> -> tensor<4194304xf32>
+// CHECK-NEXT: %[[V:.*]] = arith.addf %arg1
+// CHECK-NEXT: %[[W:.*]] = arith.addf %arg2
+// CHECK-NEXT: %[[SW:.*]] = dist.reduce_scatter sum %[[W]] dim 0 on @mesh {"dp"} : tensor<8388608xf32> -> tensor<4194304xf32>
+// CHECK-NEXT: return %[[SU]], %[[V]], %[[SW]]
+// CHECK-LABEL: func.func @update(
+// CHECK-SAME: %[[GU:[^:]*]]: tensor<4194304xf32> {dist.sharding = #dist.sharding<@mesh, [{"tp", "dp"}]>, dtc.role = #dtc.role<gradient, "u">, exec.room = tensor<4096x2048xf32, #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>>}
+// CHECK-SAME: %[[GV:[^:]*]]: tensor<8388608xf32>
+// CHECK-SAME: %[[GW:[^:]*]]: tensor<4194304xf32>
+// CHECK-NEXT: %[[SV:.*]] = dist.reduce_scatter sum %[[GV]] dim 0 on @mesh {"dp"} : tensor<8388608xf32> -> tensor<4194304xf32>
+// CHECK-NEXT: return %[[GU]], %[[SV]], %[[GW]], %[[GV]]
+module {
+  dist.mesh @mesh ["dp" = 2, "tp" = 2]
+  func.func @loss_and_grads(
+      %u: tensor<4096x2048xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">},
+      %v: tensor<8388608xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "v">},
+      %w: tensor<8388608xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">})
+      -> (tensor<4096x2048xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">},
+          tensor<8388608xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "v">},
+          tensor<8388608xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">})
+      attributes {dist.local, dtc.runs = #dtc.runs<microbatch, forward|backward>} {
+    %0 = arith.addf %u, %u : tensor<4096x2048xf32>
+    %1 = arith.addf %v, %v : tensor<8388608xf32>
+    %2 = arith.addf %w, %w : tensor<8388608xf32>
+    return %0, %1, %2 : tensor<4096x2048xf32>, tensor<8388608xf32>, tensor<8388608xf32>
+  }
+  func.func @update(
+      %u: tensor<4096x2048xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">},
+      %v: tensor<8388608xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "v">},
+      %w: tensor<8388608xf32> {dist.sharding = #dist.sharding<@mesh, [{}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">})
+      -> (tensor<4194304xf32>, tensor<4194304xf32>, tensor<4194304xf32>, tensor<8388608xf32>) attributes {dist.local, dtc.runs = #dtc.runs<step>} {
+    %flat = dtc.reshape %u : tensor<4096x2048xf32> -> tensor<8388608xf32>
+    %0:3 = dist.reduce_scatter sum %v, %flat, %w dim 0 on @mesh {"dp"} : tensor<8388608xf32>, tensor<8388608xf32>, tensor<8388608xf32> -> tensor<4194304xf32>, tensor<4194304xf32>, tensor<4194304xf32>
+    return %0#1, %0#0, %0#2, %v : tensor<4194304xf32>, tensor<4194304xf32>, tensor<4194304xf32>, tensor<8388608xf32>
+  }
+  exec.schedule microbatches 2 {
+    exec.call @loss_and_grads microbatch 0 slot 0
+    exec.call @loss_and_grads microbatch 1 slot 0
+    exec.call @update microbatch 0 slot 0
+  }
+}

@@ -39,6 +39,8 @@ def SumGradientsEarly : Pass<"dtc-sum-gradients-early", "::mlir::ModuleOp"> {
   let description = [{
     What the update sums over ranks first is summed in the call that adds to it last, in buckets
     (Schedule/GradientBuckets.h), so that sums go on while the rest of the backward pass is computed.
+    So is what it scatters, of which the rank's part stays at the beginning of the gradient's place
+    (exec.room). What is padded before it is scattered stays in the update.
     With several microbatches that call gets a copy of its function, which says so (exec.last_of).
     The copy launches the same kernels, and there is one, whatever the number of microbatches. Terms
     and their order stay, and so do the bits.
@@ -87,7 +89,7 @@ def StartCollectives : Pass<"dtc-start-collectives", "::mlir::ModuleOp"> {
   let description = [{
     Where anything is computed between a collective of a function and what reads its result, the
     collectives of that function are started on a queue of their own. Each is waited for where its
-    result is read first.
+    result is read first, unless another collective reads it, which begins behind it.
 
         %s = dist.reduce_scatter sum %g dim 0 on @mesh {"dp"} : ...
         %y = exec.matmul %x, %w ...

@@ -117,9 +117,17 @@ LogicalResult verifyPeers(Operation *op, ArrayRef<int32_t> peers, int64_t channe
   return channel < 0 ? op->emitOpError("channel is negative: ") << channel : success();
 }
 
-LogicalResult verifySpace(Operation *op, NamedAttribute attribute) {
+/// Of an argument or result.
+LogicalResult verifyPlace(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() == ExecDialect::kSpace && !isa<SpaceAttr>(attribute.getValue()))
     return op->emitOpError("exec.space must be a #exec.space, got: ") << attribute.getValue();
+  if (attribute.getName() == kRoom) {
+    auto type = dyn_cast<TypeAttr>(attribute.getValue());
+    auto room = type ? dyn_cast<RankedTensorType>(type.getValue()) : RankedTensorType();
+    if (!room || !room.hasStaticShape())
+      return op->emitOpError("exec.room must be a tensor type of static shape, got: ")
+             << attribute.getValue();
+  }
   return success();
 }
 
@@ -143,12 +151,12 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribut
 
 LogicalResult ExecDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,
                                                     NamedAttribute attribute) {
-  return verifySpace(op, attribute);
+  return verifyPlace(op, attribute);
 }
 
 LogicalResult ExecDialect::verifyRegionResultAttribute(Operation *op, unsigned, unsigned,
                                                        NamedAttribute attribute) {
-  return verifySpace(op, attribute);
+  return verifyPlace(op, attribute);
 }
 
 LogicalResult WaitOp::verify() {

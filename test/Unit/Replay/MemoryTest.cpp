@@ -72,9 +72,23 @@ TEST_F(OneQueue, OperandsAndResultsOfAnInstruction) {
   Time now = next();
   EXPECT_FALSE(memory.read(0, 10, 1, now, clock));
   EXPECT_EQ(memory.write(0, 10, 2, now, clock)->cause, Fault::OwnOperand);
-  EXPECT_EQ(memory.write(0, 5, 2, now, clock, true)->cause, Fault::OwnOperand);
-  EXPECT_FALSE(memory.write(0, 10, 2, now, clock, true));
-  EXPECT_EQ(memory.write(5, 15, 3, now, clock, true)->cause, Fault::OwnResult);
+  EXPECT_EQ(memory.write(0, 5, 2, now, clock, 5)->cause, Fault::OwnOperand);
+  EXPECT_FALSE(memory.write(0, 10, 2, now, clock, 10));
+  EXPECT_EQ(memory.write(5, 15, 3, now, clock, 10)->cause, Fault::OwnResult);
+}
+
+TEST_F(OneQueue, OfAnOperandThatAPartReplacesNothingIsLeft) {
+  writes(0, 10, 1);
+  writes(10, 20, 2);
+  Time now = next();
+  EXPECT_FALSE(memory.read(0, 10, 1, now, clock));
+  EXPECT_EQ(memory.write(0, 4, 3, now, clock, 8)->cause, Fault::OwnOperand);
+  EXPECT_EQ(memory.write(2, 4, 3, now, clock, 10)->cause, Fault::OwnOperand);
+  EXPECT_FALSE(memory.write(0, 4, 3, now, clock, 10));
+  EXPECT_TRUE(reads(0, 4, 3));
+  EXPECT_FALSE(reads(4, 10, 1));
+  EXPECT_FALSE(reads(4, 5, 3));
+  EXPECT_TRUE(reads(10, 20, 2));
 }
 
 TEST(Queues, AccessesOfDifferentQueuesNeedAnOrder) {
