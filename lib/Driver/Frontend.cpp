@@ -172,6 +172,12 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
   slots.each = slots.each && isMixture(imported.module());
   if (failed(pipelines::run(imported.module(), slots)))
     return ErrorCategory::InputRefused;
+  auto target = target::targetOf(imported.module());
+  if (failed(target))
+    return ErrorCategory::Failed;
+  const pipelines::PaddingPipeline padding{.isEven = !(*target)->hasUnevenPadding()};
+  if (failed(pipelines::run(imported.module(), padding)))
+    return ErrorCategory::Failed;
   training::TrainOptions asked = options.train;
   asked.numMicrobatches = imported.batch.numMicrobatches;
   if (failed(pipelines::run(imported.module(), asked)))

@@ -74,6 +74,11 @@ void build(OpPassManager &passes, const SlotsPipeline &options) {
   passes.addPass(raise::createViewParameters());
 }
 
+void build(OpPassManager &passes, const PaddingPipeline &options) {
+  if (options.isEven)
+    passes.addPass(raise::createEvenPadding());
+}
+
 void build(OpPassManager &passes, const training::TrainOptions &options) {
   passes.addPass(training::createBuildTraining(training::passOptions(options)));
 }
@@ -132,6 +137,11 @@ struct SlotsFlags : PassPipelineOptions<SlotsFlags> {
   SlotsPipeline values() const { return {parts, sections, capacity, drops, each}; }
 };
 
+struct PaddingFlags : PassPipelineOptions<PaddingFlags> {
+  Option<bool> even{*this, "even", llvm::cl::init(PaddingPipeline().isEven)};
+  PaddingPipeline values() const { return {even}; }
+};
+
 struct PartitionFlags : PassPipelineOptions<PartitionFlags> {
   Option<int64_t> bucketBytes{*this, "bucket-bytes",
                               llvm::cl::init(partition::PartitionOptions().bucketBytes)};
@@ -178,7 +188,8 @@ static LogicalResult addTraining(OpPassManager &passes, StringRef text, ErrorHan
 }
 
 static constexpr Entry kPipelines[] = {
-    {"raise", add<RaiseFlags>},         {"slots", add<SlotsFlags>},       {"train", addTraining},
+    {"raise", add<RaiseFlags>},         {"slots", add<SlotsFlags>},
+    {"padding", add<PaddingFlags>},     {"train", addTraining},
     {"partition", add<PartitionFlags>}, {"schedule", add<ScheduleFlags>},
 };
 

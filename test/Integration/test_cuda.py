@@ -11,6 +11,7 @@ import re
 import sysconfig
 import zipfile
 
+import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
@@ -291,12 +292,57 @@ def test_cubins_are_assembled_once(tmp_path):
     assert compiled("damaged.dtc") == first and calls.read_text() == "once\n" * 3
 
 
-def test_paddings_that_cudnn_has_not_are_refused(tmp_path):
-    """Its convolutions pad both ends of a dimension alike."""
-    text = (ROOT / "test/Import/Inputs/padded_conv.txtpb").read_text()
-    model = encode_model(text, tmp_path / "model.onnx")
-    done = call("dtc", "compile", model, "--loss", "cross_entropy", "--global-batch", 2, *CUDA, "-o", tmp_path / "model.dtc")
-    assert done.code == 3 and "cuDNN pads both ends of a convolution alike: 0 and 1" in done.error_line()
+def uneven_convolutions(path):
+    """[4, 4, 7, 6] through a convolution that pads evenly, and one with strides and groups that doesn't, to classes."""
+    draw = numpy.random.default_rng(3)
+
+    def initializer(name, *shape):
+        values = " ".join(f"float_data: {value}" for value in draw.normal(0, 0.4, shape).astype("f4").flatten())
+        return f'initializer {{ name: "{name}" data_type: 1 {" ".join(f"dims: {size}" for size in shape)} {values} }}'
+
+    def value(name, *sizes):
+        dims = " ".join(f"dim {{ dim_value: {size} }}" for size in sizes)
+        return f'{{ name: "{name}" type {{ tensor_type {{ elem_type: 1 shape {{ {dims} }} }} }} }}'
+
+    return encode_model(f"""ir_version: 9 opset_import {{ version: 20 }} graph {{ name: "uneven"
+        input {value("x", 4, 4, 7, 6)} output {value("logits", 4, 18)}
+        {initializer("first.weight", 4, 4, 3, 3)} {initializer("second.weight", 2, 2, 3, 2)}
+        node {{ op_type: "Conv" input: "x" input: "first.weight" output: "h"
+                attribute {{ name: "pads" type: INTS ints: [1, 1, 1, 1] }} }}
+        node {{ op_type: "Tanh" input: "h" output: "a" }}
+        node {{ op_type: "Conv" name: "uneven" input: "a" input: "second.weight" output: "y"
+                attribute {{ name: "group" type: INT i: 2 }} attribute {{ name: "strides" type: INTS ints: [2, 2] }}
+                attribute {{ name: "pads" type: INTS ints: [0, 1, 1, 0] }} }}
+        node {{ op_type: "Flatten" input: "y" output: "logits" }} }}""", path)
+
+
+@pytest.mark.parametrize("precision,devices,plan,bound", [
+    ("fp32", 1, "dp=1", 2e-6), ("fp32", 4, "dp=2,tp=2", 2e-6), ("fp32", 1, "dp=1,micro_batch=2", 2e-6), ("bf16", 1, "dp=1", 2e-2)])
+def test_convolutions_that_pad_unevenly(tmp_path, precision, devices, plan, bound):
+    """cuDNN pads both ends alike. Losses, norms and weights are those of processors, which pad as they are asked to."""
+    draw, model = numpy.random.default_rng(4), uneven_convolutions(tmp_path / "model.onnx")
+    save_file({"x": draw.normal(size=(16, 4, 7, 6)).astype("f4"), "target": draw.integers(0, 18, 16)}, tmp_path / "data.safetensors")
+    logs, weights = [], []
+    for target, kind in ((["--target", "cpu"], "fp32"), ([*CUDA, "--devices", devices, "--plan", plan], precision)):
+        check_call("dtc", "compile", model, "--loss", "cross_entropy", "--global-batch", 4, "--optimizer", "sgd", "--lr", 0.5,
+                   "--precision", kind, *target, "-o", tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--no-shuffle", "--steps", 6,
+                   "--log", tmp_path / "log.jsonl", "--save-weights", tmp_path / "w.safetensors")
+        logs.append([json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()])
+        weights.append(load_file(tmp_path / "w.safetensors"))
+    for want, got in zip(*logs, strict=True):
+        for key in ("loss", "grad_norm"):
+            assert got[key] == pytest.approx(want[key], rel=10 * bound), (key, got)
+    for name, want in weights[0].items():
+        assert numpy.abs(weights[1][name] - want).max() < bound * 10 * numpy.abs(want).max(), name
+
+
+@pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (4, "dp=2,tp=2")])
+def test_transposed_convolutions_train_as_pytorch(trainer, devices, plan):
+    """Further places of their outputs are padding of one end."""
+    expected = reference("upsampling", "adamw")
+    run = trainer.train("upsampling.pt2", "upsampling", *CUDA, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
 
 
 def test_an_artifact_has_cubins_of_three_architectures(tmp_path):

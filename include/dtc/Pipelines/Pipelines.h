@@ -7,6 +7,7 @@
 //     name        from                         to                                   options of
 //     raise       what an importer wrote       @forward in raised ops               RaisePipeline
 //     slots       @forward                     mixtures whose rows have slots dtc-expert-slots
+//     padding     @forward                     convolutions that pad evenly   PaddingPipeline
 //     train       @forward                     @loss_and_grads, @update             dtc-train
 //     partition   the above with shardings     local shapes, collectives PartitionPipeline schedule
 //     that                         kernels, a list of calls, memory     SchedulePipeline
@@ -34,6 +35,11 @@ struct SlotsPipeline {
   bool each = false;   ///< experts have slots of their own without a capacity, too
 };
 
+/// For targets whose convolutions pad both ends of a dimension alike.
+struct PaddingPipeline {
+  bool isEven = false;
+};
+
 /// With stages, there is a module for each rank of the pipeline afterwards (Stages/Stages.h).
 struct PartitionPipeline {
   partition::PartitionOptions options;
@@ -53,6 +59,7 @@ struct SchedulePipeline {
 
 void build(mlir::OpPassManager &passes, const RaisePipeline &options);
 void build(mlir::OpPassManager &passes, const SlotsPipeline &options);
+void build(mlir::OpPassManager &passes, const PaddingPipeline &options);
 void build(mlir::OpPassManager &passes, const training::TrainOptions &options);
 void build(mlir::OpPassManager &passes, const PartitionPipeline &options);
 void build(mlir::OpPassManager &passes, const SchedulePipeline &options);

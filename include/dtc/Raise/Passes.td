@@ -157,4 +157,20 @@ def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 
+def EvenPadding : Pass<"dtc-even-padding"> {
+  let summary = "pad before convolutions what they would pad unevenly";
+  let description = [{
+    Some libraries pad both ends of a dimension alike. What one end has more is padded before, so
+    that gradients of inputs are cut, and those of weights read what is padded. Zeros that only the
+    convolution reads, as between the elements of a transposed one's input, are made with it.
+
+        %0 = dtc.pad %x low [0, 0, 0] interior [0, 0, 1] value 0.0 : tensor<2x4x3xf32> -> tensor<2x4x5xf32>
+        %1 = dtc.conv %0, %w strides [1] pad [1], [2] dilations [1] groups 1 : ...
+      becomes
+        %0 = dtc.pad %x low [0, 0, 0] interior [0, 0, 1] value 0.0 : tensor<2x4x3xf32> -> tensor<2x4x6xf32>
+        %1 = dtc.conv %0, %w strides [1] pad [1], [1] dilations [1] groups 1 : ...
+  }];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
 #endif // DTC_RAISE_PASSES_TD

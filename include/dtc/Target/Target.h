@@ -126,6 +126,9 @@ public:
   virtual bool staysWhole(mlir::Operation *op) const = 0;
   /// Whether convolutions of half precision may have results in f32; else these are rounded first.
   virtual bool hasWideConvolutions() const = 0;
+  /// Whether convolutions may pad both ends of a dimension differently; else their inputs are
+  /// padded before.
+  virtual bool hasUnevenPadding() const = 0;
   virtual MatmulLimits matmulLimits() const = 0;
   virtual KernelLimits kernelLimits() const = 0;
   /// Elements that offsets and strides of attention's tensors are multiples of, where a library

@@ -35,6 +35,7 @@ public:
 
   bool staysWhole(Operation *) const override { return false; }
   bool hasWideConvolutions() const override { return true; }
+  bool hasUnevenPadding() const override { return true; }
   int64_t attentionAlignment() const override { return 0; }
   sharding::AttentionWorkspace attentionWorkspace(Operation *) const override { return {}; }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }

@@ -55,6 +55,7 @@ public:
     return takesAttention(op) || isa<graph::ContractOp>(op) || target::isConv(op);
   }
   bool hasWideConvolutions() const override { return false; }
+  bool hasUnevenPadding() const override { return false; }
   int64_t attentionAlignment() const override { return readsParts() ? kAttentionAlignment : 0; }
   sharding::AttentionWorkspace attentionWorkspace(Operation *op) const override {
     return cuda::attentionWorkspace(op);

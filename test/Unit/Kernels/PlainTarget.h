@@ -14,6 +14,7 @@ struct PlainTarget : target::Target {
   void loadDialects(mlir::MLIRContext &) const override {}
   bool staysWhole(mlir::Operation *op) const override { return mlir::isa<graph::SoftmaxOp>(op); }
   bool hasWideConvolutions() const override { return true; }
+  bool hasUnevenPadding() const override { return true; }
   int64_t attentionAlignment() const override { return 0; }
   sharding::AttentionWorkspace attentionWorkspace(mlir::Operation *) const override { return {}; }
   target::MatmulLimits matmulLimits() const override { return {productRank, epilogues}; }
