@@ -131,7 +131,7 @@ struct DeviceOptions {
   RankProfile *profile = nullptr; ///< where the device notes what it does; outlives it
 };
 
-/// A file of the artifact's kernels: "kernels.so", "sm_90.cubin".
+/// A file of the artifact's kernels: "kernels.so", "sm_90/rows_0.cubin".
 struct CodeFile {
   std::string name;
   std::span<const char> bytes;

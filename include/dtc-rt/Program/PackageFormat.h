@@ -4,7 +4,7 @@
 //
 //   manifest.json          see below
 //   program/ROLE.bin       FlatBuffers, Program.fbs; one per role
-//   code/NAME              the kernels: kernels.so; for GPUs kernels.ptx and sm_XY.cubin
+//   code/NAME              the kernels: kernels.so; for GPUs kernels.ptx and sm_XY/KERNEL.cubin
 //   weights.safetensors    weights that were inside the model file
 //
 // manifest.json: {

@@ -62,7 +62,7 @@ public:
   virtual mlir::FailureOr<uint64_t> bytesOf(mlir::Operation *op) = 0;
 };
 
-/// A file that the runtime's device loads: "kernels.so", "sm_90.cubin".
+/// A file that the runtime's device loads: "kernels.so", "sm_90/rows_0.cubin".
 struct CodeFile {
   std::string name;
   std::vector<char> bytes;

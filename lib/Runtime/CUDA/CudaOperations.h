@@ -52,7 +52,7 @@ inline Address alignWorkspace(Address scratch) {
   return beyond ? scratch + (kWorkspaceAlignment - beyond) : scratch;
 }
 
-MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, const KernelModule &kernels);
+MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, KernelModule &kernels);
 /// `tuner` chooses the algorithm; where it is null, cuBLASLt's heuristic does.
 MadeOperation makeMatmul(CudaQueue &queue, const MatmulSpec &spec, Products &products,
                          ProductTuner *tuner);

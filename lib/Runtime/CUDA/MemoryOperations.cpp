@@ -113,7 +113,7 @@ Status allowShared(const CudaQueue &queue, CUfunction kernel, const LaunchSpec &
 
 } // namespace
 
-MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, const KernelModule &kernels) {
+MadeOperation makeLaunch(CudaQueue &queue, const LaunchSpec &spec, KernelModule &kernels) {
   Result<CUfunction> kernel = kernels.find(spec.kernel);
   if (!kernel)
     return kernel.status();

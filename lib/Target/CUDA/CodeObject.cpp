@@ -1,7 +1,6 @@
 #include "dtc/Target/CUDA/CodeObject.h"
 #include "CubinCache.h"
 #include "Ptx.h"
-#include "Ptxas.h"
 #include "ThreadEmitter.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -14,8 +13,9 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ThreadPool.h"
 
-#include <future>
+#include <map>
 
 using namespace mlir;
 
@@ -111,6 +111,55 @@ LogicalResult KernelCompilation::close() {
 
 static std::vector<char> bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
 
+namespace {
+
+/// By architecture and the kernel's text.
+struct Assembled {
+  std::vector<char> cubin;
+  std::string failure; ///< empty where there is none
+};
+using AssembledKernels = std::map<std::pair<StringRef, StringRef>, Assembled>;
+
+} // namespace
+
+/// Kernels with the same text are assembled once, each by a ptxas of its own: a cubin of several
+/// could only be kept as a whole.
+static AssembledKernels assembleAll(const std::string &ptxas, ArrayRef<PtxKernel> kernels,
+                                    const CompileOptions &options) {
+  CubinCache cache(ptxas);
+  AssembledKernels all;
+  llvm::DefaultThreadPool pool(llvm::hardware_concurrency(options.threads));
+  for (const std::string &architecture : options.architectures)
+    for (const PtxKernel &kernel : kernels)
+      if (auto [entry, isNew] = all.try_emplace({architecture, kernel.ptx}); isNew)
+        pool.async([&cache, &kernel, &architecture, &made = entry->second] {
+          if (Cubin cubin = cache.get(kernel, architecture))
+            made.cubin = std::move(*cubin);
+          else
+            made.failure = llvm::toString(cubin.takeError());
+        });
+  pool.wait();
+  return all;
+}
+
+/// "sm_90/rows_3.cubin" and so on; the first failure, where there are any.
+static llvm::Expected<std::vector<target::CodeFile>>
+cubinsOf(const std::string &ptxas, ArrayRef<PtxKernel> kernels, const CompileOptions &options) {
+  AssembledKernels all = assembleAll(ptxas, kernels, options);
+  std::vector<target::CodeFile> files;
+  for (const std::string &architecture : options.architectures)
+    for (const PtxKernel &kernel : kernels) {
+      const Assembled &made = all.at({architecture, kernel.ptx});
+      if (!made.failure.empty())
+        return llvm::createStringError(made.failure);
+      std::vector<char> cubin = made.cubin;
+      if (llvm::Error error = nameKernel(cubin, kernel.name))
+        return error;
+      files.push_back({architecture + "/" + kernel.name + ".cubin", std::move(cubin)});
+    }
+  return files;
+}
+
 llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   auto parts = state->parts.finish();
   if (!parts)
@@ -128,24 +177,13 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
                    "which the driver compiles at the start of each run";
     return code;
   }
-  std::vector<std::future<llvm::Expected<std::vector<char>>>> assembling;
-  for (const std::string &architecture : state->options.architectures)
-    assembling.push_back(std::async(std::launch::async, [&ptxas, &ptx, &architecture] {
-      return cachedCubin(ptxas, ptx, architecture,
-                         [&] { return assemble(ptxas, ptx, architecture); });
-    }));
-  std::vector<std::string> failures;
-  for (auto [architecture, cubin] : llvm::zip(state->options.architectures, assembling)) {
-    llvm::Expected<std::vector<char>> bytes = cubin.get();
-    if (bytes)
-      code.files.push_back({architecture + ".cubin", std::move(*bytes)});
-    else
-      failures.push_back(llvm::toString(bytes.takeError()));
-  }
-  // A tool that can't be run says the same for each architecture.
-  failures.erase(llvm::unique(failures), failures.end());
-  if (!failures.empty())
-    return llvm::createStringError(llvm::join(failures, "; "));
+  llvm::Expected<std::vector<PtxKernel>> kernels = splitPtx(ptx);
+  if (!kernels)
+    return kernels.takeError();
+  auto cubins = cubinsOf(ptxas, *kernels, state->options);
+  if (!cubins)
+    return cubins.takeError();
+  llvm::move(*cubins, std::back_inserter(code.files));
   return code;
 }
 

@@ -4,8 +4,8 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CachePruning.h"
-#include "llvm/Support/Caching.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
 
 #include <array>
@@ -16,6 +16,7 @@ namespace dtc::cuda {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t(512) << 20;
+constexpr uint64_t kMostEntries = 16384;
 constexpr size_t kDigestBytes = 32;
 
 using Digest = std::array<uint8_t, kDigestBytes>;
@@ -25,19 +26,12 @@ Digest digestOf(ArrayRef<char> bytes) {
 }
 
 /// Another ptxas under the same path has another size or time.
-std::string keyOf(const std::string &ptxas, StringRef ptx, const std::string &architecture) {
+std::string identityOf(const std::string &ptxas) {
   sys::fs::file_status tool;
   if (sys::fs::status(ptxas, tool))
     return "";
-  SHA256 hash;
-  for (StringRef part : {StringRef(ptxas), StringRef(architecture), ptx}) {
-    hash.update(std::to_string(part.size()) + " ");
-    hash.update(part);
-  }
-  hash.update(std::to_string(tool.getSize()) + " " +
-              std::to_string(tool.getLastModificationTime().time_since_epoch().count()));
-  Digest digest = hash.final();
-  return toHex(digest, /*LowerCase=*/true);
+  return ptxas + " " + std::to_string(tool.getSize()) + " " +
+         std::to_string(tool.getLastModificationTime().time_since_epoch().count());
 }
 
 /// An entry is a cubin with its digest behind it. None where the file is damaged.
@@ -58,6 +52,7 @@ void prune(StringRef folder) {
   policy.Expiration = std::chrono::seconds(0);  // never
   policy.MaxSizePercentageOfAvailableSpace = 0; // no bound of this kind
   policy.MaxSizeBytes = kMostBytes;
+  policy.MaxSizeFiles = kMostEntries;
   pruneCache(folder, policy);
 }
 
@@ -79,12 +74,35 @@ void keep(const AddStreamFn &addStream, const std::vector<char> &cubin) {
 
 } // namespace
 
-Cubin cachedCubin(const std::string &ptxas, StringRef ptx, const std::string &architecture,
-                  function_ref<Cubin()> assemble) {
-  std::string folder = io::inUserCache("cubins", "DTC_CUBIN_CACHE"),
-              key = keyOf(ptxas, ptx, architecture);
-  if (folder.empty() || key.empty())
-    return assemble();
+CubinCache::CubinCache(std::string ptxas)
+    : ptxas(std::move(ptxas)), tool(identityOf(this->ptxas)),
+      folder(io::inUserCache("cubins", "DTC_CUBIN_CACHE")) {}
+
+CubinCache::~CubinCache() {
+  if (hasGrown)
+    prune(folder);
+}
+
+std::string CubinCache::keyOf(const PtxKernel &kernel, const std::string &architecture) const {
+  SHA256 hash;
+  for (StringRef part : {StringRef(tool), StringRef(architecture), StringRef(kernel.ptx)}) {
+    hash.update(std::to_string(part.size()) + " ");
+    hash.update(part);
+  }
+  Digest digest = hash.final();
+  return toHex(digest, /*LowerCase=*/true);
+}
+
+/// As llvm::localCache names it.
+std::string CubinCache::pathOf(const std::string &key) const {
+  SmallString<128> path(folder);
+  sys::path::append(path, "llvmcache-" + key);
+  return path.str().str();
+}
+
+Cubin CubinCache::get(const PtxKernel &kernel, const std::string &architecture) {
+  if (folder.empty() || tool.empty())
+    return assemble(ptxas, kernel, architecture);
   std::optional<std::vector<char>> kept;
   auto cache = localCache("cubins", "cubin", folder,
                           [&](unsigned, const Twine &, std::unique_ptr<MemoryBuffer> entry) {
@@ -92,19 +110,28 @@ Cubin cachedCubin(const std::string &ptxas, StringRef ptx, const std::string &ar
                           });
   if (!cache) {
     consumeError(cache.takeError());
-    return assemble();
+    return assemble(ptxas, kernel, architecture);
   }
+  const std::string key = keyOf(kernel, architecture);
   auto addStream = (*cache)(0, key, "");
+  if (addStream && !*addStream && !kept) { // it is damaged
+    (void)sys::fs::remove(pathOf(key));
+    addStream = (*cache)(0, key, "");
+  }
   if (!addStream) {
     consumeError(addStream.takeError());
-    return assemble();
+    return assemble(ptxas, kernel, architecture);
   }
-  if (kept)
-    return std::move(*kept);
-  Cubin made = assemble();
-  if (made && *addStream) { // a damaged entry stays, and is never taken
-    keep(*addStream, *made);
-    prune(folder);
+  return kept ? Cubin(std::move(*kept)) : make(kernel, architecture, *addStream);
+}
+
+/// Makes a cubin and keeps it, if there is a stream for it.
+Cubin CubinCache::make(const PtxKernel &kernel, const std::string &architecture,
+                       const AddStreamFn &addStream) {
+  Cubin made = assemble(ptxas, kernel, architecture);
+  if (made && addStream) {
+    keep(addStream, *made);
+    hasGrown = true;
   }
   return made;
 }

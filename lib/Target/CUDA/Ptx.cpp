@@ -83,7 +83,6 @@ Expected<std::vector<char>> compilePtx(target::TranslatedModule &translated) {
 }
 
 std::string joinPtx(const std::vector<std::vector<char>> &parts) {
-  constexpr StringRef kEndOfHeader = ".address_size 64\n";
   std::string text;
   for (const std::vector<char> &part : parts) {
     StringRef own(part.data(), part.size());

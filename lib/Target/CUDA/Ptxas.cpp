@@ -33,49 +33,29 @@ static Expected<std::vector<char>> readFile(const std::string &path) {
   return std::vector<char>((*file)->getBufferStart(), (*file)->getBufferEnd());
 }
 
-/// The kernel in whose text the first line is that the messages name; empty where they name none.
-static std::string kernelOf(StringRef messages, StringRef ptx) {
-  constexpr StringRef kEntry = ".entry ";
-  StringRef behind = messages.split("line ").second;
-  size_t number = 0, end = 0;
-  if (behind.consumeInteger(10, number))
-    return "";
-  for (; number > 0 && end != StringRef::npos; --number)
-    end = ptx.find('\n', end + 1);
-  StringRef before = ptx.take_front(end);
-  size_t entry = before.rfind(kEntry);
-  return entry == StringRef::npos ? ""
-                                  : before.substr(entry + kEntry.size())
-                                        .take_until([](char c) { return c == '('; })
-                                        .str();
-}
-
-/// What failed: `ptxas -arch=sm_90 kernels.ptx -o sm_90.cubin`, at which kernel, and what it said.
-static Error failedCommand(ArrayRef<StringRef> arguments, StringRef ptx, StringRef messages) {
+/// What failed: `ptxas -arch=sm_90 rows_3.ptx -o rows_3.cubin`, and what it said.
+static Error failedCommand(ArrayRef<StringRef> arguments, StringRef kernel, StringRef messages) {
   std::string text = "`" + arguments.front().str();
   for (StringRef argument : arguments.drop_front())
     text += " " + sys::path::filename(argument).str();
-  text += "` failed";
-  if (std::string kernel = kernelOf(messages, ptx); !kernel.empty())
-    text += " at kernel " + kernel;
-  // It names a file that is gone by then.
+  text += ("` failed at kernel " + kernel + ": ").str();
+  // It names a file that is gone by then, and what stands for the kernel's name.
   std::string said = messages.str();
   const std::string folder = (sys::path::parent_path(arguments[2]) + "/").str();
-  for (size_t at; (at = said.find(folder)) != std::string::npos;)
-    said.erase(at, folder.size());
-  return createStringError(inconvertibleErrorCode(), text + ": " + said);
+  for (auto [from, to] : {std::pair(StringRef(folder), StringRef()), {standInOf(kernel), kernel}})
+    for (size_t at; from != to && (at = said.find(from)) != std::string::npos;)
+      said.replace(at, from.size(), to);
+  return createStringError(inconvertibleErrorCode(), text + said);
 }
 
-Expected<std::vector<char>> assemble(const std::string &ptxas, StringRef ptx,
-                                     const std::string &architecture) {
+Cubin assemble(const std::string &ptxas, const PtxKernel &kernel, const std::string &architecture) {
   target::TemporaryFolder folder;
   if (folder.error())
     return createStringError(folder.error(), "cannot create a temporary folder");
-  std::string input = folder.file("kernels.ptx"), output = folder.file(architecture + ".cubin"),
-              said = folder.file("messages");
-  if (Error failed = target::writeFile(input, ptx))
+  std::string input = folder.file(kernel.name + ".ptx"), said = folder.file("messages"),
+              output = folder.file(kernel.name + ".cubin"), arch = "-arch=" + architecture;
+  if (Error failed = target::writeFile(input, kernel.ptx))
     return failed;
-  std::string arch = "-arch=" + architecture;
   StringRef arguments[] = {ptxas, arch, input, "-o", output};
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(said), StringRef(said)};
   std::string why;
@@ -84,7 +64,7 @@ Expected<std::vector<char>> assemble(const std::string &ptxas, StringRef ptx,
     return createStringError(inconvertibleErrorCode(), "cannot run " + ptxas + ": " + why);
   if (status != 0) {
     auto messages = MemoryBuffer::getFile(said);
-    return failedCommand(arguments, ptx, messages ? (*messages)->getBuffer().trim() : "");
+    return failedCommand(arguments, kernel.name, messages ? (*messages)->getBuffer().trim() : "");
   }
   return readFile(output);
 }

@@ -1,4 +1,4 @@
-// Kernels as code of GPUs: PTX, and a cubin for each architecture.
+// Kernels as code of GPUs: PTX, and a cubin of each kernel for each architecture.
 #pragma once
 
 #include "dtc/Target/Target.h"
@@ -14,8 +14,9 @@ struct CompileOptions {
   unsigned threads = 0;                   ///< 0: as many as the machine has
 };
 
-/// `kernels.ptx`, which every GPU from sm_80 on can take, and, where ptxas is found, `sm_90.cubin`
-/// and so on. A kernel is an entry with a pointer for each operand, then for each result.
+/// `kernels.ptx`, which every GPU from sm_80 on can take, and, where ptxas is found,
+/// `sm_90/rows_0.cubin` and so on. A kernel is an entry with a pointer for each operand, then for
+/// each result.
 class KernelCompilation : public target::KernelCompilation {
 public:
   KernelCompilation(mlir::MLIRContext &context, const CompileOptions &options);
