@@ -1,11 +1,14 @@
 """What the documents show is what the commands print."""
 
+import os
 import re
+import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
 
-from conftest import MODELS, ROOT, call, check_call, encode_model
+from conftest import BIN, MODELS, ROOT, call, check_call, encode_model
 
 SECTION = (ROOT / "docs" / "OneLayer.md").read_text()
 
@@ -110,3 +113,32 @@ def test_cluster_files_of_the_page_are_read(tmp_path):
         out = check_call("dtc", "plan", MODELS / "mlp.onnx", "--devices", 32, "--cluster", tmp_path / "cluster.yaml",
                          "--global-batch", 64, "--plan", "dp=32,tp=1").out
         assert "MFU" in out, out
+
+
+def blocks_of_commands(page: Path) -> list[str]:
+    """Indented lines that stand together and begin with a compilation."""
+    blocks = re.findall(r"(?:^    \S.*\n)(?:^    .*\n)*", page.read_text(), re.M)
+    return [textwrap.dedent(block) for block in blocks if block.startswith("    dtc compile")]
+
+
+README_JOBS = blocks_of_commands(ROOT / "README.md")
+
+
+@pytest.mark.parametrize("job", range(2), ids=["cpu", "emulated-gpus"])
+def test_jobs_of_the_readme_run_as_it_has_them(tmp_path, job):
+    """In a folder where `test` and `build` are those of the project."""
+    assert len(README_JOBS) == 2 and ("gpu-emulator" in README_JOBS[job]) == bool(job)
+    (tmp_path / "test").symlink_to(ROOT / "test")
+    (tmp_path / "build").symlink_to(BIN.parent)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("DTC_CUDA")}
+    done = subprocess.run(["bash", "-e", "-c", README_JOBS[job]], cwd=tmp_path, capture_output=True, text=True,
+                          env=environment | {"PATH": f"{BIN}:{os.environ['PATH']}"}, timeout=300)
+    assert done.returncode == 0, done.stderr
+    steps = re.search(r"--steps (\d+)", README_JOBS[job])[1]
+    assert re.search(rf"^{steps} steps, loss \d+\.\d+ -> \d+\.\d+, ", done.stdout, re.M), done.stdout
+
+
+def test_quickstart_is_the_readmes_main_job():
+    script = (ROOT / "scripts" / "quickstart.sh").read_text().replace("build/quickstart/", "")
+    jobs = script[script.index("dtc compile"):]
+    assert jobs.replace("\\\n", "").split() == README_JOBS[0].replace("\\\n", "").split()
