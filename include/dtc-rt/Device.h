@@ -20,6 +20,7 @@
 // A device belongs to one rank. All calls are made on the rank's thread.
 #pragma once
 
+#include "dtc-rt/DeviceOverhead.h"
 #include "dtc-rt/Operations.h"
 
 #include <functional>
@@ -120,6 +121,9 @@ public:
 
   /// Not ok once an operation has failed or the run was aborted: nothing more is done.
   virtual Status status() const = 0;
+
+  /// By the rank's thread. Nothing where the device's memory is the host's.
+  virtual std::optional<DeviceOverhead> overhead() const { return std::nullopt; }
 };
 
 struct DeviceOptions {

@@ -1,6 +1,7 @@
 // What a run says of its steps: the log (JSON lines), progress, the summary.
 #pragma once
 
+#include "dtc-rt/DeviceOverhead.h"
 #include "dtc-rt/Files/LogFile.h"
 
 #include <chrono>
@@ -29,6 +30,7 @@ struct MetricsSetup {
   std::optional<int64_t> sequence;
   uint64_t arenaBytes = 0; ///< of the rank that has most
   uint64_t hostBytes = 0;  ///< beside them in its host's memory, likewise
+  std::optional<DeviceOverhead> overhead = std::nullopt; ///< rank 0's, once it is known
   std::optional<double> predictedStepTime;
   int64_t stepsBefore = 0; ///< of the run that this one goes on with; the log keeps their lines
   int64_t lastStep = 1;
@@ -43,6 +45,8 @@ public:
   /// `logPath` may be empty.
   static Result<MetricsReporter> create(const MetricsSetup &setup, const std::string &logPath);
 
+  /// Before the first step is reported.
+  void setOverhead(const std::optional<DeviceOverhead> &overhead) { setup.overhead = overhead; }
   /// A line that can't be logged doesn't end a run: it is said, once.
   void report(const StepMetrics &metrics);
   /// Ends the progress line; the summary, empty without a step.

@@ -35,6 +35,10 @@ std::string duration(double seconds) {
   return text;
 }
 
+std::string mebibytes(uint64_t bytes) {
+  return format("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   size_t half = values.size() / 2;
@@ -83,6 +87,10 @@ std::string logLine(const StepMetrics &metrics, const MetricsSetup &setup) {
   line["tokens_per_s"] =
       setup.sequence ? Json(samples * static_cast<double>(*setup.sequence)) : Json(nullptr);
   line["peak_memory_bytes"] = setup.arenaBytes;
+  if (setup.overhead) {
+    line["context_bytes"] = setup.overhead->context;
+    line["communicator_bytes"] = setup.overhead->communicators;
+  }
   line["predicted_step_time_s"] = orNull(setup.predictedStepTime);
   return line.dump();
 }
@@ -188,9 +196,14 @@ std::string MetricsReporter::finish() {
   if (first.loss && last.loss)
     text += ", loss " + format("%.4f", *first.loss) + " -> " + format("%.4f", *last.loss);
   text += ", " + timeText(typical) + " a step (median)" + ", " + rate(setup, typical) + ", " +
-          format("%.1f MiB a rank", static_cast<double>(setup.arenaBytes) / (1 << 20));
+          mebibytes(setup.arenaBytes) + " a rank";
   if (setup.hostBytes > 0)
-    text += format(", %.1f MiB on its host", static_cast<double>(setup.hostBytes) / (1 << 20));
+    text += ", " + mebibytes(setup.hostBytes) + " on its host";
+  if (setup.overhead) {
+    text += ", beside it " + mebibytes(setup.overhead->context) + " of the context";
+    if (setup.overhead->communicators > 0)
+      text += " and " + mebibytes(setup.overhead->communicators) + " of communicators";
+  }
   return text;
 }
 

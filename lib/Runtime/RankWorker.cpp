@@ -127,8 +127,11 @@ Status RankWorker::conclude(int64_t number) {
   if (!leads())
     return Status::ok();
   session.lastStep = measure(number, seconds);
-  if (session.metrics)
+  if (session.metrics) {
+    if (number == session.start.step + 1) // ranks may only connect in their first step
+      session.metrics->setOverhead(device->overhead());
     session.metrics->report(session.lastStep);
+  }
   return Status::ok();
 }
 

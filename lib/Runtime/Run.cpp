@@ -65,8 +65,13 @@ Status openResults(Session &session) {
     for (size_t i = 0; i < manifest.outputs.size(); ++i)
       session.outputs.data.push_back(session.outputWriter->data(i));
   }
-  MetricsSetup setup{manifest.globalBatch, manifest.sequence, 0, 0, manifest.predictedStepTime,
-                     session.start.step,   session.numSteps};
+  MetricsSetup setup{
+      .globalBatch = manifest.globalBatch,
+      .sequence = manifest.sequence,
+      .predictedStepTime = manifest.predictedStepTime,
+      .stepsBefore = session.start.step,
+      .lastStep = session.numSteps,
+  };
   for (const ProgramView &program : session.programs) {
     setup.arenaBytes = std::max(setup.arenaBytes, program->arena_bytes());
     setup.hostBytes = std::max(setup.hostBytes, program->host_arena_bytes());

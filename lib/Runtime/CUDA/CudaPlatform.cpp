@@ -9,6 +9,7 @@
 #include "dtc-io/UserCache.h"
 
 #include <cstdlib>
+#include <mutex>
 
 namespace dtc::rt {
 namespace cuda {
@@ -18,11 +19,11 @@ class CudaDevice : public Device {
 public:
   CudaDevice(std::unique_ptr<Gpu> gpu, std::unique_ptr<KernelModule> kernels,
              Communicator &communicator, std::shared_ptr<LedgerBook> ledgers, Libraries &libraries,
-             RankProfile *profile, AlgorithmCache *algorithms)
+             RankProfile *profile, AlgorithmCache *algorithms, uint64_t contextBytes)
       : gpu(std::move(gpu)), kernels(std::move(kernels)), communicator(communicator),
         ledgers(std::move(ledgers)), progress(communicator, *this->ledgers, libraries.nccl),
         products(libraries.cublasLt), networks(libraries.cudnn), staging(*this->gpu, progress),
-        profile(profile) {
+        profile(profile), contextBytes(contextBytes) {
     if (algorithms)
       tuner.emplace(*this->gpu, progress, products, *algorithms);
   }
@@ -98,10 +99,21 @@ public:
   }
 
   Status finishPreparing() override {
+    if (!progress.groupKeys().empty() && !sharesGpu())
+      if (Result<uint64_t> used = gpu->usedBytes())
+        usedBefore = *used;
     return meetRanks(communicator, progress, tuner ? &*tuner : nullptr);
   }
 
   Status status() const override { return progress.status(); }
+
+  std::optional<DeviceOverhead> overhead() const override {
+    DeviceOverhead overhead{contextBytes};
+    if (usedBefore)
+      if (Result<uint64_t> used = gpu->usedBytes(); used && *used > *usedBefore)
+        overhead.communicators = *used - *usedBefore;
+    return overhead;
+  }
 
 private:
   MadeOperation make(CudaQueue &queue, const LaunchSpec &spec, const std::string &) {
@@ -143,6 +155,8 @@ private:
   Staging staging;
   RankProfile *profile;                                      ///< null: nothing is noted
   std::map<CudaQueue *, std::unique_ptr<QueueTimer>> timers; ///< where it is noted
+  uint64_t contextBytes;
+  std::optional<uint64_t> usedBefore; ///< of the GPU's memory, before communicators are made
 };
 
 class CudaPlatform : public Platform {
@@ -182,6 +196,9 @@ public:
     Result<std::unique_ptr<Gpu>> gpu = Gpu::open(**driver, *ordinal);
     if (!gpu)
       return gpu.status();
+    Result<uint64_t> contextBytes = takenBy(**gpu, *ordinal);
+    if (!contextBytes)
+      return contextBytes.status();
     Result<std::unique_ptr<KernelModule>> kernels = KernelModule::load(**gpu, code);
     if (!kernels)
       return kernels.status();
@@ -190,13 +207,23 @@ public:
       ledgers = std::make_shared<ProcessLedgerBook>(communicator);
     return std::unique_ptr<Device>(std::make_unique<CudaDevice>(
         std::move(*gpu), std::move(*kernels), communicator, std::move(ledgers), libraries,
-        options.profile, options.autotunes ? &algorithms : nullptr));
+        options.profile, options.autotunes ? &algorithms : nullptr, *contextBytes));
   }
 
 private:
   Result<int> countGpus() {
     Result<const Driver *> driver = libraries.driver.get();
     return driver ? Gpu::count(**driver) : Result<int>(driver.status());
+  }
+
+  /// What was taken of a GPU when its context was there. Ranks that share it have one context, and
+  /// none of them has memory before it was here.
+  Result<uint64_t> takenBy(const Gpu &gpu, int ordinal) {
+    Result<uint64_t> used = gpu.usedBytes();
+    if (!used)
+      return used;
+    std::lock_guard lock(mutex);
+    return contexts.try_emplace(ordinal, *used).first->second;
   }
 
   Result<int> gpuOfThread(const Communicator &communicator) {
@@ -226,6 +253,8 @@ private:
 
   const bool isShared = sharesGpu();
   std::vector<CodeFile> code;
+  std::mutex mutex;
+  std::map<int, uint64_t> contexts; ///< bytes, by GPU; under the mutex
   Libraries libraries;
   AlgorithmCache algorithms{io::inUserCache("cublaslt", "DTC_CUBLASLT_CACHE")};
   std::shared_ptr<LedgerBook> book = std::make_shared<LedgerBook>(); ///< of ranks that are threads

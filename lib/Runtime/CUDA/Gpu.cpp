@@ -79,6 +79,12 @@ Status Gpu::readProperties(int ordinal) {
   return Status::ok();
 }
 
+Result<uint64_t> Gpu::usedBytes() const {
+  size_t free = 0, total = 0;
+  DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuMemGetInfo_v2, &free, &total));
+  return total - free;
+}
+
 Result<std::unique_ptr<Memory>> Gpu::allocateDevice(uint64_t bytes) {
   CUdeviceptr start = 0;
   // The driver refuses an allocation of nothing.

@@ -32,6 +32,9 @@ public:
   /// Before calls on another thread than the rank's.
   void makeCurrent() const { driver.cuCtxSetCurrent(context); }
 
+  /// Bytes of its memory that are taken, by whomever.
+  Result<uint64_t> usedBytes() const;
+
   Result<std::unique_ptr<Memory>> allocateDevice(uint64_t bytes);
   /// Memory of the host at a fixed place, which the GPU can copy from and to.
   Result<std::unique_ptr<Memory>> allocateHost(uint64_t bytes);

@@ -60,6 +60,19 @@ void Device::synchronize() {
   }
 }
 
+void Device::retainContext() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (contextHolders == 0)
+    context.emplace(bytes).growTo(settings().contextBytes);
+  ++contextHolders;
+}
+
+void Device::releaseContext() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (contextHolders > 0 && --contextHolders == 0)
+    context.reset();
+}
+
 void Device::fail(const Fault &fault) {
   std::lock_guard<std::mutex> lock(mutex);
   if (failed)

@@ -4,6 +4,7 @@
 #include "Emulator/Device/DeviceMemory.h"
 #include "Emulator/Device/Stream.h"
 
+#include <optional>
 #include <set>
 
 namespace dtc::emulator {
@@ -29,6 +30,10 @@ public:
   DeviceMemory &memory() { return bytes; }
   AccessHistory &history() { return accesses; }
 
+  /// The primary context takes memory while anybody holds it.
+  void retainContext();
+  void releaseContext();
+
   /// The stream that a null handle means.
   Stream &defaultStream();
   void add(Stream &stream);
@@ -52,6 +57,8 @@ public:
 private:
   int number;
   DeviceMemory bytes;
+  int contextHolders = 0;
+  std::optional<TakenMemory> context;
   AccessHistory accesses;
   std::mutex mutex;
   std::vector<Stream *> streams; // in the order of creation

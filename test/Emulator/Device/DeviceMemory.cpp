@@ -46,14 +46,29 @@ DeviceMemory::~DeviceMemory() {
   munmap(reinterpret_cast<void *>(base), reserved);
 }
 
-uint64_t DeviceMemory::allocate(uint64_t bytes) {
-  std::unique_lock lock(mutex);
-  if (bytes == 0)
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemAlloc of 0 bytes");
+void DeviceMemory::requireLocked(uint64_t bytes) const {
   if (bytes > limit - used)
     throw Fault(cuda::CUDA_ERROR_OUT_OF_MEMORY,
                 "out of memory: " + std::to_string(bytes) + " bytes asked, " +
                     std::to_string(limit - used) + " of " + std::to_string(limit) + " left");
+}
+
+void DeviceMemory::take(uint64_t bytes) {
+  std::unique_lock lock(mutex);
+  requireLocked(bytes);
+  used += bytes;
+}
+
+void DeviceMemory::giveBack(uint64_t bytes) {
+  std::unique_lock lock(mutex);
+  used -= bytes;
+}
+
+uint64_t DeviceMemory::allocate(uint64_t bytes) {
+  std::unique_lock lock(mutex);
+  if (bytes == 0)
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemAlloc of 0 bytes");
+  requireLocked(bytes);
   uint64_t size = roundUp(bytes, kAlignment) + kRedZone;
   uint64_t address = 0;
   if (size <= base + reserved - next) {

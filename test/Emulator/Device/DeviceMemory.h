@@ -28,6 +28,10 @@ public:
   uint64_t allocate(uint64_t bytes);
   void release(uint64_t address);
 
+  /// What the driver or a library needs for itself: it is used, and lies at no address.
+  void take(uint64_t bytes);
+  void giveBack(uint64_t bytes);
+
   /// The host's address of [address, address + bytes), which must lie in one live allocation.
   std::byte *translate(uint64_t address, uint64_t bytes) const;
 
@@ -46,6 +50,7 @@ public:
   uint64_t available() const;
 
 private:
+  void requireLocked(uint64_t bytes) const;
   std::string describeLocked(uint64_t address) const;
 
   uint64_t limit;
@@ -57,6 +62,26 @@ private:
   mutable std::shared_mutex mutex;
   std::map<uint64_t, uint64_t> live;  // begin -> end
   std::map<uint64_t, uint64_t> freed; // begin -> end
+};
+
+/// Memory that a library has for itself, until nobody holds it.
+class TakenMemory {
+public:
+  explicit TakenMemory(DeviceMemory &memory) : memory(memory) {}
+  TakenMemory(const TakenMemory &) = delete;
+  ~TakenMemory() { memory.giveBack(bytes); }
+
+  /// So many, if they weren't that many before.
+  void growTo(uint64_t wanted) {
+    if (wanted <= bytes)
+      return;
+    memory.take(wanted - bytes);
+    bytes = wanted;
+  }
+
+private:
+  DeviceMemory &memory;
+  uint64_t bytes = 0;
 };
 
 } // namespace dtc::emulator

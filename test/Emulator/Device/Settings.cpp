@@ -49,6 +49,8 @@ std::string readText(const char *name) {
 const Settings &settings() {
   static const Settings read = {
       readNumber("DTC_EMULATED_GPU_MEMORY", uint64_t(16) << 30),
+      readNumber("DTC_EMULATED_GPU_CONTEXT", uint64_t(512) << 20),
+      readNumber("DTC_EMULATED_NCCL_MEMORY", uint64_t(256) << 20),
       static_cast<int>(readNumber("DTC_EMULATED_GPU_COUNT", 8)),
       readNumber("DTC_EMULATED_GPU_SEED", 1),
       std::chrono::microseconds(readNumber("DTC_EMULATED_GPU_DELAY_US", 50)),

@@ -10,6 +10,8 @@ namespace dtc::emulator {
 
 struct Settings {
   uint64_t memory;                        // DTC_EMULATED_GPU_MEMORY: bytes, or with K, M or G
+  uint64_t contextBytes;                  // DTC_EMULATED_GPU_CONTEXT; of a device's memory
+  uint64_t communicatorBytes;             // DTC_EMULATED_NCCL_MEMORY; of a rank's device
   int devices;                            // DTC_EMULATED_GPU_COUNT
   uint64_t seed;                          // DTC_EMULATED_GPU_SEED
   std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none

@@ -207,12 +207,15 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-  return enter("cuDevicePrimaryCtxRetain",
-               [&] { *context = reinterpret_cast<CUcontext>(&deviceAt(device)); });
+  return enter("cuDevicePrimaryCtxRetain", [&] {
+    Device &own = deviceAt(device);
+    own.retainContext();
+    *context = reinterpret_cast<CUcontext>(&own);
+  });
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  return enter("cuDevicePrimaryCtxRelease", [&] { deviceAt(device); });
+  return enter("cuDevicePrimaryCtxRelease", [&] { deviceAt(device).releaseContext(); });
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {

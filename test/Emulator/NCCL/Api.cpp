@@ -23,6 +23,15 @@ struct Communicator {
   Device *device;
   bool isBlocking;
   uint64_t splits = 0; // how often this rank has split it
+  /// A half is there from the start, the other one since the first call, when ranks connect.
+  std::shared_ptr<TakenMemory> buffers = nullptr;
+
+  void join() {
+    clique->join(rank, device);
+    buffers = std::make_shared<TakenMemory>(device->memory());
+    buffers->growTo(settings().communicatorBytes / 2);
+  }
+  void connect() const { buffers->growTo(settings().communicatorBytes); }
 
   /// A split that this rank has asked for, and not all others.
   struct Split {
@@ -133,6 +142,7 @@ ncclResult_t collective(Collective kind, const void *source, void *target, size_
   require(reduction <= ncclAvg, ncclInvalidArgument, "unknown reduction");
   bytesOf(type);
   requireOverlapFree(part, communicator.rank, communicator.clique->size());
+  communicator.connect();
   if (count > 0)
     stream.submit({part.text(), [part, own = communicator] { return meet(own, part); }});
   return ncclSuccess;
@@ -163,6 +173,7 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
   require(peer >= 0 && static_cast<size_t>(peer) < communicator.clique->size(), ncclInvalidArgument,
           "there is no rank " + std::to_string(peer));
   bytesOf(type);
+  communicator.connect();
   Message made{isSend, static_cast<unsigned>(peer), reinterpret_cast<uint64_t>(address), count,
                type};
   OpenGroup::Entry *found = nullptr;
@@ -195,7 +206,7 @@ bool finishSplit(Communicator &parent) {
                                        members->begin());
     made->device = parent.device;
     made->isBlocking = asked.isBlocking;
-    made->clique->join(made->rank, made->device);
+    made->join();
     *asked.result = communicators().add<ncclComm_t>(std::move(made));
   }
   if (asked.color >= 0 && !communicators().find(*asked.result).clique->isComplete())
@@ -271,7 +282,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
                                static_cast<size_t>(ranks));
     made->rank = static_cast<unsigned>(rank);
     made->device = &currentDevice();
-    made->clique->join(made->rank, made->device);
+    made->join();
     Communicator &joined = *made;
     *comm = communicators().add<ncclComm_t>(std::move(made));
     return finishJoining(joined);
