@@ -93,8 +93,8 @@ _SCALE = {"loss-scale": 2**21, "loss-scale-growth-interval": 3}
 _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
 _FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mistral",
-             "mixtral", "moe", "messages", "parts", "windows", "upsampling", "recurrent", "points", "distances",
-             "rotations", "codes")
+             "mixtral", "moe", "olmoe", "qwen2_moe", "qwen3_moe", "gpt_oss", "messages", "parts", "windows", "upsampling",
+             "recurrent", "points", "distances", "rotations", "codes")
 # Of these, SGD at this rate diverges.
 _STEADY = tuple(model for model in _FAMILIES if model not in ("upsampling", "points", "distances", "rotations", "codes"))
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")

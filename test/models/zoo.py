@@ -19,6 +19,7 @@ from torchvision.models.resnet import BasicBlock, ResNet
 
 import codes
 import distances
+import experts
 import families
 import messages
 import moe
@@ -229,6 +230,10 @@ MODELS = {
         Model("mistral", families.mistral, _IDS, 32),
         Model("mixtral", families.mixtral, _IDS, 32),
         Model("moe", moe.MixtureOfExperts, _IDS, 32),
+        Model("olmoe", experts.olmoe, _IDS, 32),
+        Model("qwen2_moe", experts.qwen2_moe, _IDS, 32, salt="1:"),
+        Model("qwen3_moe", experts.qwen3_moe, _IDS, 32),
+        Model("gpt_oss", experts.gpt_oss, _IDS, 32),
         Model("messages", messages.Messages, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("parts", parts.Parts, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("windows", windows.Windows, ("x",), 28, Task.CLASS, (FEATURES,)),
@@ -324,6 +329,10 @@ PROGRAMS = (
     Program("mistral", "mistral"),
     Program("mixtral", "mixtral"),
     Program("moe", "moe"),
+    Program("olmoe", "olmoe"),
+    Program("qwen2_moe", "qwen2_moe"),
+    Program("qwen3_moe", "qwen3_moe"),
+    Program("gpt_oss", "gpt_oss"),
     Program("messages", "messages"),
     Program("parts", "parts"),
     Program("windows", "windows"),
