@@ -73,7 +73,7 @@ def rows(machine, program: pathlib.Path, folder: pathlib.Path):
     outputs.unlink(missing_ok=True)
     code, said = machine.run(program, *training(folder, outputs))
     if code:
-        yield "functions", False, f"exit code {code}: {(said.strip().splitlines() or [''])[-1][:160]}"
+        yield ("functions", *machine.ended(code, said))
         return
     inputs, got = read_arrays(folder / "functions.safetensors"), read_arrays(outputs)
     emulated = read_arrays(folder / "functions.emulated.safetensors")

@@ -1,7 +1,7 @@
 """How fast artifacts run on a GPU: the part `speed` of gpu_tests.py, and what packs it.
 
-Of each packed model, in one run: tokens/s of dtc's best batch against PyTorch's own best (torch.compile, flash attention,
-fused AdamW, bf16 by autocast with fp32 weights), the step time that the plan predicted, and the bandwidth of kernels that
+Of each packed model, in one run: tokens/s of dtc's best batch against PyTorch's own best (torch.compile of model and loss, flash
+attention, fused AdamW, bf16 by autocast with fp32 weights), the step time that the plan predicted, and the bandwidth of kernels that
 move 64 MB and more, by kind, against a copy in the same memory. On a machine without PyTorch, or with an emulated GPU, what
 can't be judged isn't run.
 
@@ -146,6 +146,23 @@ def torch_model(model: dict):
         return transformers.AutoModelForCausalLM.from_config(config, attn_implementation="sdpa"), vocabulary, sequence
 
 
+def torch_step(torch, network, optimizer, tokens):
+    """A step of PyTorch's. The loss is compiled with the network: apart from it, logits would be written, cast and read again."""
+
+    @torch.compile
+    def loss_of(inputs, targets):
+        return torch.nn.functional.cross_entropy(network(inputs).logits.flatten(0, 1), targets.flatten())
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = loss_of(tokens[:, :-1], tokens[:, 1:])
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
 def torch_tokens(model: dict):
     """Tokens/s by batch, each time one is known, until one doesn't fit. The largest two batches and half as much again are tried."""
     import torch
@@ -157,17 +174,7 @@ def torch_tokens(model: dict):
         try:
             network, vocabulary, sequence = torch_model(model)
             optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4, fused=True)
-            compiled = torch.compile(network)
-            tokens = torch.randint(0, vocabulary, (batch, sequence + 1), device="cuda")
-
-            def step():
-                optimizer.zero_grad(set_to_none=True)
-                with torch.autocast("cuda", dtype=torch.bfloat16):
-                    logits = compiled(tokens[:, :-1]).logits
-                    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-                loss.backward()
-                optimizer.step()
-
+            step = torch_step(torch, network, optimizer, torch.randint(0, vocabulary, (batch, sequence + 1), device="cuda"))
             for _ in range(WARMUP):
                 step()
             torch.cuda.synchronize()
@@ -180,7 +187,7 @@ def torch_tokens(model: dict):
         except torch.cuda.OutOfMemoryError:
             break
         finally:
-            network = optimizer = compiled = None
+            network = optimizer = step = None
 
 
 def median(values: list) -> float:
@@ -220,10 +227,10 @@ def run_torch(machine, folder: pathlib.Path, model: dict) -> tuple[dict, str]:
     request.write_text(json.dumps(model))
     code, said = machine.run(sys.executable, HERE / "gpu_speed.py", "torch", request)
     found = [json.loads(line) for line in said.splitlines() if line.startswith('{"')]
-    if code == 124:
-        return found[-1] if found else {}, "the part's time was over"
+    if code and (why := machine.ended(code, said))[0] is None:
+        return found[-1] if found else {}, why[1]
     if code or not found:
-        return {}, f"PyTorch: exit code {code}: {said.strip().splitlines()[-1:] or ''}"
+        return {}, f"PyTorch: {machine.ended(code, said)[1]}"
     return found[-1], ""
 
 
@@ -247,19 +254,15 @@ class MemoryWatch:
             self.most = (max(seen, default=self.before) - self.before) << 20
 
 
-def run_dtc(machine, folder: pathlib.Path, model: dict, artifact: dict) -> tuple[float, str]:
+def run_dtc(machine, folder: pathlib.Path, model: dict, artifact: dict) -> tuple[float, tuple[bool | None, str] | None]:
     """Seconds of a step, or why there are none. The artifact gets the memory that it took, where that can be seen."""
     log = folder / "speed.jsonl"
     log.unlink(missing_ok=True)
-    if machine.is_late():
-        return 0, "the part's time was over"
     with MemoryWatch() as memory:
         code, said = machine.run(HERE / "bin" / "dtc-run", folder / artifact["file"], "--data", folder / f"{model['name']}.bin", "--steps",
                                  STEPS, "--log", log)
     artifact["bytes"] = memory.most
-    if code:
-        return 0, f"exit code {code}: {(said.strip().splitlines() or [''])[-1][:160]}"
-    return step_seconds(log), ""
+    return (0, machine.ended(code, said)) if code else (step_seconds(log), None)
 
 
 def judge(good: bool, machine) -> bool | None:
@@ -273,11 +276,11 @@ def bandwidth_rows(machine, folder: pathlib.Path, model: dict, artifact: dict, l
                              "--profile", trace)
     times = None if code else kernel_times(json.loads(trace.read_text()), artifact["launches"])
     if times is None:
-        yield f"{model['name']}: bandwidth", False, f"exit code {code}: {said.strip()[-160:]}" if code else "the profile has other launches"
+        yield (f"{model['name']}: bandwidth", *(machine.ended(code, said) if code else (False, "the profile has other launches")))
         return
     code, said = machine.run(sys.executable, HERE / "gpu_speed.py", "copy", machine.libraries, 8 if machine.is_emulated() else 1024)
     if code:
-        yield f"{model['name']}: bandwidth", False, f"a copy: {said.strip()[-160:]}"
+        yield (f"{model['name']}: bandwidth", *machine.ended(code, said))
         return
     copy = float(said)
     for kind, (count, rate) in sorted(bandwidths(times, least).items()):
@@ -285,13 +288,25 @@ def bandwidth_rows(machine, folder: pathlib.Path, model: dict, artifact: dict, l
                f"{rate / 1e9:.0f} GB/s, {100 * rate / copy:.0f} % of a copy's {copy / 1e9:.0f}, {count} launches of {least / 1e6:.0f} MB and more")
 
 
+def torch_rows(machine, folder: pathlib.Path, model: dict, rate: float, artifact: dict):
+    """Tokens/s against PyTorch's, which has all of the time that is left."""
+    theirs, why = run_torch(machine, folder, model)
+    if theirs:
+        batch, most = max(theirs.items(), key=lambda row: row[1])
+        yield (f"{model['name']}: tokens/s", judge(rate >= LEAST_RATIO * most, machine),
+               f"{rate / most:.2f} of PyTorch's {most:.0f} (batch {batch}{'; ' + why if why else ''}); "
+               f"dtc {rate:.0f} (batch {artifact['batch']})")
+    else:
+        yield f"{model['name']}: tokens/s", None, why
+
+
 def model_rows(machine, folder: pathlib.Path, model: dict, least: int):
     name, best = model["name"], (0.0, None, 0.0)
     for artifact in model["artifacts"]:
         label = f"{name}: batch {artifact['batch']}"
-        seconds, why = (0, artifact["refused"]) if "refused" in artifact else run_dtc(machine, folder, model, artifact)
+        seconds, why = (0, (None, artifact["refused"])) if "refused" in artifact else run_dtc(machine, folder, model, artifact)
         if why:
-            yield label, None, why
+            yield (label, *why)
             continue
         rate = artifact["batch"] * model["sequence"] / seconds
         best = max(best, (rate, artifact, seconds), key=lambda row: row[0])
@@ -300,14 +315,6 @@ def model_rows(machine, folder: pathlib.Path, model: dict, least: int):
     if artifact is None:
         yield f"{name}: tokens/s", None, "no batch ran"
         return
-    theirs, why = run_torch(machine, folder, model)
-    if theirs:
-        batch, most = max(theirs.items(), key=lambda row: row[1])
-        yield (f"{name}: tokens/s", judge(rate >= LEAST_RATIO * most, machine),
-               f"{rate / most:.2f} of PyTorch's {most:.0f} (batch {batch}{'; ' + why if why else ''}); "
-               f"dtc {rate:.0f} (batch {artifact['batch']})")
-    else:
-        yield f"{name}: tokens/s", None, why
     if artifact["predicted_s"]:
         error = artifact["predicted_s"] / seconds - 1
         is_its = GPU in " ".join(machine.gpus)
@@ -318,6 +325,7 @@ def model_rows(machine, folder: pathlib.Path, model: dict, least: int):
         yield (f"{name}: predicted memory", judge(abs(wanted / taken - 1) <= MOST_MEMORY_ERROR, machine),
                f"{wanted / 2**20:.0f} MiB, {100 * (wanted / taken - 1):+.1f} % of the {taken / 2**20:.0f} MiB that the run took")
     yield from bandwidth_rows(machine, folder, model, artifact, least)
+    yield from torch_rows(machine, folder, model, rate, artifact)
 
 
 def main() -> None:

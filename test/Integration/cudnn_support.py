@@ -3,7 +3,8 @@
     python cudnn_support.py FOLDER       FOLDER has libcudnn.so.9, as PyPI's nvidia-cudnn-cu13; beside it are
                                          PyPI's nvidia-cublas, nvidia-cuda-nvrtc and nvidia-cuda-runtime
 
-cuDNN plans for a device that it is told the properties of. An engine counts where dtc would take it
+cuDNN plans for a device that it is told the properties of. Those of the GPU that scripts/gpu_tests.py last ran on are in
+docs/GpuResults.properties.json, once it has; others are written down here. An engine counts where dtc would take it
 (lib/Runtime/CUDA/CudnnPlan.cpp): exact in fp32, deterministic, within the workspace that the compiler plans.
 It takes a driver for granted, so cudnn_driver.c stands in for one that loads kernels and launches none.
 """
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from conftest import MODELS, check_call
+from conftest import MODELS, ROOT, check_call
 
 VISION = ["resnet_tiny", "resnet18", "vit", "mobilenet", "convnext"]
 LANGUAGE = ["gpt2", "llama", "qwen2", "gpt_neox", "bert", "bart", "mistral", "mixtral", "moe"]
@@ -33,6 +34,7 @@ H200 = {
 }
 A100 = {**H200, "deviceVer": 800, "multiProcessorCount": 108, "maxSharedMemoryPerBlockOptin": 166912, "deviceName": "NVIDIA A100"}
 B200 = {**H200, "deviceVer": 1000, "multiProcessorCount": 148, "deviceName": "NVIDIA B200"}
+MEASURED = ROOT / "docs" / "GpuResults.properties.json"
 # Of models beside the tests': batch, query heads, key heads, queries, keys, size of a query's and of a value's head, causal,
 # the keys of a window or 0, and the shape of a bias with its type. Such are a mask of padding, positions by head, and all at once.
 # Where queries, keys and values are parts of larger tensors, the elements from token to token and from head to head of each follow.
@@ -323,11 +325,17 @@ def attentions(model: str) -> list[tuple]:
     return sorted(found)
 
 
+def devices(measured: pathlib.Path = MEASURED) -> list[dict]:
+    """Those that cuDNN is asked about. A GPU that told its own properties comes first."""
+    told = [json.loads(measured.read_text())] if measured.exists() else []
+    return [*told, A100, H200, B200]
+
+
 def ask_for_convolutions(folder: pathlib.Path) -> int:
     wanted = [(model, precision, conv) for model in VISION for precision in ("fp32", "bf16")
               for conv in convolutions(model, precision)]
     lacking = 0
-    for device in (H200, A100, B200):
+    for device in devices():
         cudnn = Cudnn(folder, device)
         for model, precision, conv in wanted:
             found = cudnn.has_convolution(conv)
@@ -340,7 +348,7 @@ def ask_for_convolutions(folder: pathlib.Path) -> int:
 def ask_for_attention(folder: pathlib.Path) -> int:
     wanted = sorted({*ATTENTION, *(each for model in LANGUAGE for each in attentions(model))})
     lacking = 0
-    for device in (A100, H200, B200):
+    for device in devices():
         cudnn = Cudnn(folder, device)
         for shape in wanted:
             found = [cudnn.has_attention(backward, *shape) for backward in (False, True)]

@@ -68,6 +68,9 @@ class StubMachine:
                 return answer(command)
         raise AssertionError(words)
 
+    def ended(self, code, said):
+        return (None, "the part's time was over") if code == 124 else (False, f"exit code {code}")
+
 
 def rows_on(tmp_path, gpu: str, step: float, torch_tokens: float, monkeypatch):
     """What is said of a model of which a step, a profile and PyTorch's speed are given."""
@@ -105,6 +108,60 @@ def test_what_is_judged(tmp_path, monkeypatch):
     assert rows_on(tmp_path, "NVIDIA A100", 0.6, 300, monkeypatch)["m: predicted step"][0] is None
     rows = rows_on(tmp_path, "emulated GPU", 0.6, 380, monkeypatch)
     assert {rows[name][0] for name in ("m: tokens/s", "m: predicted step", "m: bandwidth of rows")} == {None}
+
+
+def test_what_time_cut_off_has_not_failed(tmp_path, monkeypatch):
+    """PyTorch's figures until then count; what fails otherwise, fails."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    model, partial = {"name": "m"}, json.dumps({"8": 380.0}) + "\n"
+    late = StubMachine(["NVIDIA H100"], {"gpu_speed.py torch": lambda command: (124, partial)})
+    assert gpu_speed.run_torch(late, tmp_path, model) == ({"8": 380.0}, "the part's time was over")
+    broken = StubMachine(["NVIDIA H100"], {"gpu_speed.py torch": lambda command: (1, "ImportError")})
+    assert gpu_speed.run_torch(broken, tmp_path, model) == ({}, "PyTorch: exit code 1")
+    for code, result in ((124, None), (7, False)):
+        machine = StubMachine(["NVIDIA H100"], {"dtc-run": lambda command, code=code: (code, "")})
+        artifact = {"batch": 1, "file": "m.dtc", "launches": []}
+        assert [row[1] for row in gpu_speed.bandwidth_rows(machine, tmp_path, model, artifact, 10)] == [result]
+        assert gpu_speed.run_dtc(machine, tmp_path, model, artifact)[1][0] is result
+
+
+def test_pytorch_compiles_its_loss(monkeypatch):
+    """With the network: else logits are written and read again, which PyTorch at its best doesn't."""
+    inside, lost = [], []
+
+    class Logits(list):
+        logits = property(lambda self: self)
+
+        def __getitem__(self, key):
+            return self
+
+        def flatten(self, *dims):
+            return self
+
+    def compiled(function):
+        def call(*arguments):
+            inside.append(True)
+            try:
+                return function(*arguments)
+            finally:
+                inside.pop()
+        return call
+
+    def network(inputs):
+        assert inside
+        return Logits()
+
+    def cross_entropy(logits, targets):
+        assert inside
+        lost.append(types.SimpleNamespace(backward=lambda: lost.append("backward")))
+        return lost[-1]
+
+    torch = types.SimpleNamespace(
+        compile=compiled, autocast=lambda *args, **kwargs: contextlib.nullcontext(), bfloat16=None,
+        nn=types.SimpleNamespace(functional=types.SimpleNamespace(cross_entropy=cross_entropy)))
+    optimizer = types.SimpleNamespace(zero_grad=lambda set_to_none: None, step=lambda: lost.append("update"))
+    gpu_speed.torch_step(torch, network, optimizer, Logits())()
+    assert lost[1:] == ["backward", "update"]
 
 
 def test_a_run_on_the_emulated_gpu(tmp_path):

@@ -2,14 +2,20 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
 from conftest import BIN, ROOT
 from test_cuda import EMULATOR
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import gpu_parts  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +38,7 @@ def test_a_packed_folder_says_what_passed(packed, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1].startswith("4 passed, 0 failed, 0 not run")
     text = page.read_text()
-    assert text.count("The GPU is emulated: this says nothing of a true one") == 3
+    assert text.count("The GPU is emulated: this says nothing of a true one") == 4  # of each part, and of the call
     assert "| mlp-adamw-1-dp1 | passed | loss off by " in text and "| mlp-adamw-2-dp2 | passed | the same bits |" in text
 
 
@@ -53,9 +59,19 @@ def test_parts_that_are_not_run_again_keep_their_results(packed, tmp_path):
     before = page.read_text()
     run(packed, page, "--part", "processes")
     after = page.read_text()
-    assert after.startswith(before.rstrip()) and after.count("## ") == 2 and "## processes" in after
+    assert before[before.index("## train"):].rstrip() in after and after.count("\n## ") == 3 and "## processes" in after
+    # A call that reaches nothing of a part says so, and leaves what an earlier one showed.
+    done = run(packed, page, "--part", "train", "--seconds", "0")
+    assert done.returncode == 1 and "0 passed, 0 failed, 2 not run, 2 of them as time was over" in done.stdout
+    last = page.read_text()
+    assert after[after.index("## train"):] == last[last.index("## train"):]
+    assert "| train | 0 | 0 | 0 | **all of it** |" in last
+
+
+def test_a_part_that_was_never_reached_lists_its_checks(packed, tmp_path):
+    page = tmp_path / "page.md"
     assert run(packed, page, "--part", "train", "--seconds", "0").returncode == 1
-    assert page.read_text().count("## ") == 2 and "0 passed, 0 failed, 2 not run" in page.read_text()
+    assert page.read_text().count("| not run | the part's time was over |") == 2
 
 
 def test_wrong_losses_fail(packed, tmp_path):
@@ -87,9 +103,33 @@ def test_timed_algorithms_are_kept(packed, tmp_path):
     assert done.returncode == 0 and "autotune: mlp-adamw-1-dp1: passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_calls_have_all_parts_and_end_in_ten_minutes():
-    sys.path.insert(0, str(ROOT / "scripts"))
-    import gpu_tests
+def test_nccl_with_one_rank(packed, tmp_path):
+    """Emulated NCCL checks what it is called with, and that a communicator isn't used before it is ready."""
+    done = run(packed, tmp_path / "page.md", "--part", "nccl", gpus=1)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("nccl: ")]
+    assert len(lines) == 14 and all(": passed: " in line for line in lines)
+    assert "nccl: all_reduce of bf16: passed: 16 bytes" in done.stdout and "nccl: split: passed" in done.stdout
 
-    assert sorted(part for parts in gpu_tests.CALLS.values() for part in parts) == sorted(gpu_tests.PARTS)
-    assert all(sum(gpu_tests.SECONDS[part] for part in parts) < 570 for parts in gpu_tests.CALLS.values())
+
+def test_a_limit_ends_the_call(packed, tmp_path):
+    """Parts run in their order; the page says of each what it wasn't reached for."""
+    page, begin = tmp_path / "page.md", time.monotonic()
+    done = run(packed, page, "--limit", "14", gpus=2)
+    assert time.monotonic() - begin < 30, "a busy machine may take some seconds more than the limit"
+    text = page.read_text()
+    table = text[text.index("| part | passed"):text.index("\n\n", text.index("| part | passed"))]
+    assert re.findall(r"^\| (\w+) \|", table, re.M)[1:] == list(gpu_parts.PARTS)
+    assert "**all of it**" in table or "checks |" in table, table
+    assert re.search(r"not run, \d+ of them as time was over", done.stdout.splitlines()[-1])
+
+
+def test_flags_that_contradict_are_refused(packed, tmp_path):
+    for flags in (("--limit", "60", "--seconds", "3"), ("--limit", "4"), ("--part", "everything")):
+        done = run(packed, tmp_path / "page.md", *flags)
+        assert done.returncode == 2 and "error: " in done.stderr and not (tmp_path / "page.md").exists()
+
+
+def test_machines_without_a_gpu_are_told(packed, tmp_path):
+    done = run(packed, tmp_path / "page.md", gpus=0)
+    assert done.returncode == 4 and "no GPU" in done.stderr and not (tmp_path / "page.md").exists()
