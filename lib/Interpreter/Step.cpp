@@ -222,7 +222,10 @@ LogicalResult Step::compare(const Key &key, bool isUpdate, double scale) {
 LogicalResult Step::compare(bool isUpdate) {
   double scale = 0;
   std::vector<Key> finite = returned;
-  llvm::erase_if(finite, [&](const Key &key) { return !isFinite(values.at(key)); });
+  llvm::erase_if(finite, [&](const Key &key) {
+    const bool isUnread = options.evaluates && std::get<0>(key) == graph::RoleKind::Gradient;
+    return isUnread || !isFinite(values.at(key));
+  });
   for (const Key &key : finite)
     scale = std::max(scale, largest(values.at(key)));
   if (scale == 0 && !returned.empty())
@@ -245,7 +248,8 @@ LogicalResult Step::train() {
       return failure();
   if (failed(compare(false)))
     return failure();
-  return graph::findFunction(global, graph::kUpdate) ? updates() : success();
+  const bool isUpdated = !options.evaluates && graph::findFunction(global, graph::kUpdate);
+  return isUpdated ? updates() : success();
 }
 
 LogicalResult Step::update() {
@@ -348,7 +352,8 @@ static void add(StepComparison &sofar, const StepComparison &found) {
   sofar.tensors = found.tensors;
 }
 
-FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const StepOptions &options) {
+static FailureOr<StepComparison> compareTraining(ModuleOp global, ModuleOp local,
+                                                 const StepOptions &options) {
   StepComparison comparison;
   std::set<Key> unseen;
   Decisions decisions(global);
@@ -370,6 +375,37 @@ FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const Ste
     if ((unseen.empty() && decisions.areVaried()) || !comparison.firstWrong.empty())
       return comparison;
   }
+  return comparison;
+}
+
+static bool canEvaluate(ModuleOp global) {
+  func::FuncOp function = graph::findFunction(global, graph::kLossAndGrads);
+  for (unsigned i = 0; function && i < function.getNumArguments(); ++i)
+    if (RoleAttr role = graph::getArgRole(function, i))
+      if (role.getScalar() == graph::ScalarKind::Evaluation)
+        return true;
+  return false;
+}
+
+FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const StepOptions &options) {
+  FailureOr<StepComparison> comparison = compareTraining(global, local, options);
+  if (failed(comparison) || !comparison->unproven.empty() || !comparison->firstWrong.empty() ||
+      !canEvaluate(global))
+    return comparison;
+  FailureOr<RankStep> ranks = RankStep::build(local);
+  if (failed(ranks))
+    return failure();
+  StepOptions drawn = options;
+  drawn.evaluates = true;
+  Decisions decisions(global);
+  Step step(global, std::move(*ranks), drawn, decisions, /*isFirst=*/false);
+  FailureOr<StepComparison> found = step.run();
+  if (failed(found) || !found->unproven.empty())
+    return found;
+  if (!found->firstWrong.empty())
+    found->firstWrong += ", where the step evaluates";
+  found->tensors = comparison->tensors;
+  add(*comparison, *found);
   return comparison;
 }
 

@@ -57,6 +57,12 @@ std::string describe(const Key &key, bool isUpdate) {
 
 bool isData(RoleKind kind) { return kind == RoleKind::Input || kind == RoleKind::Target; }
 
+double Draws::drawScalar(graph::ScalarKind kind) const {
+  if (kind == graph::ScalarKind::Evaluation)
+    return options.evaluates ? 1 : 0;
+  return kind == graph::ScalarKind::LearningRate ? 0.01 : 3;
+}
+
 /// Parameters such that activations keep their size through layers, states that an
 /// optimizer may have (second moments aren't negative), samples below their limits.
 Tensor Draws::draw(func::FuncOp func, unsigned index, RoleAttr role) {
@@ -72,7 +78,7 @@ Tensor Draws::draw(func::FuncOp func, unsigned index, RoleAttr role) {
       value = std::fabs(value) + 0.05;
   if (kind == RoleKind::Scalar && role.getScalar())
     for (double &value : tensor.floats)
-      value = *role.getScalar() == graph::ScalarKind::LearningRate ? 0.01 : 3;
+      value = drawScalar(*role.getScalar());
   if (graph::isSummedUp(role)) // nothing is yet
     for (double &value : tensor.floats)
       value = 0;

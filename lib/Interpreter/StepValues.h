@@ -36,6 +36,8 @@ public:
                                   int64_t microbatch);
 
 private:
+  double drawScalar(graph::ScalarKind kind) const;
+
   StepOptions options;
   std::map<std::string, Tensor> data; ///< inputs and targets of all microbatches
   uint64_t drawn = 0;                 ///< tensors

@@ -13,6 +13,21 @@ namespace {
 
 using graph::RoleKind;
 
+/// The count of targets is a home that functions give, too: it is no scalar here.
+fbs::BindingKind scalarKindOf(graph::ScalarKind kind) {
+  switch (kind) {
+  case graph::ScalarKind::LearningRate:
+    return fbs::BindingKind::LearningRate;
+  case graph::ScalarKind::Step:
+    return fbs::BindingKind::StepNumber;
+  case graph::ScalarKind::Count:
+    return fbs::BindingKind::Count;
+  case graph::ScalarKind::Evaluation:
+    return fbs::BindingKind::Evaluation;
+  }
+  return fbs::BindingKind::StepNumber;
+}
+
 /// None for a state or scalar of which the role doesn't say the kind.
 std::optional<fbs::BindingKind> bindingKindOf(graph::RoleAttr role) {
   switch (role.getKind()) {
@@ -48,8 +63,7 @@ std::optional<fbs::BindingKind> bindingKindOf(graph::RoleAttr role) {
   case RoleKind::Scalar:
     if (!role.getScalar())
       return std::nullopt;
-    return *role.getScalar() == graph::ScalarKind::LearningRate ? fbs::BindingKind::LearningRate
-                                                                : fbs::BindingKind::StepNumber;
+    return scalarKindOf(*role.getScalar());
   }
   return std::nullopt;
 }

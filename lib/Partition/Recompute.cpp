@@ -3,6 +3,7 @@
 #include "Ring.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Graph/Evaluation.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -48,6 +49,12 @@ bool isSelected(Operation *op) {
   auto cost = dyn_cast<CostOpInterface>(op);
   return cost && !goesRound(op) && cost.getCost().kind == sharding::OpKind::Attention &&
          cost.getCost().saved > 0;
+}
+
+/// What has to be there for an op to be computed again. No backward pass matters to an evaluation.
+SmallVector<Value> neededBy(Operation *op) {
+  Value trained = trainedChoice(op);
+  return trained ? SmallVector<Value>{trained} : SmallVector<Value>(op->getOperands());
 }
 
 /// The forward values that depend on parameters.
@@ -102,7 +109,7 @@ private:
   void cloneNeeded() {
     DenseSet<Operation *> needed;
     auto need = [&](Operation *reader) {
-      for (Value operand : reader->getOperands())
+      for (Value operand : neededBy(reader))
         if (activations.contains(operand) && inside.contains(operand.getDefiningOp()))
           needed.insert(operand.getDefiningOp());
     };
@@ -129,6 +136,10 @@ private:
   }
 
   void clone(Operation *op) {
+    if (Value trained = trainedChoice(op)) { // the buffer that is the other one may be replaced
+      copies[op->getResult(0)] = again(trained);
+      return;
+    }
     IRMapping operands;
     for (Value operand : op->getOperands())
       operands.map(operand, again(operand));

@@ -10,7 +10,8 @@ using fbs::BindingKind;
 /// What the host writes before each step.
 bool isGiven(BindingKind kind) {
   return kind == BindingKind::Input || kind == BindingKind::Target ||
-         kind == BindingKind::LearningRate || kind == BindingKind::StepNumber;
+         kind == BindingKind::LearningRate || kind == BindingKind::StepNumber ||
+         kind == BindingKind::Evaluation;
 }
 
 /// What the host reads after each step. Counts with a name are about the step as a whole.

@@ -1,8 +1,6 @@
 #include "Evaluation.h"
 #include "Session.h"
 
-#include "dtc-rt/Program/DropoutKeys.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -25,16 +23,21 @@ uint64_t bytesOf(const fbs::Binding &binding) {
                                sizeOf(dtypeOf(binding.dtype())));
 }
 
-/// Weights, states and running statistics, by where they lie.
+/// What an evaluation must not write, by where it lies: weights and states. So are buffers, unless
+/// the program knows when it evaluates, and then writes what they were.
 class KeptTensors {
 public:
   explicit KeptTensors(const ProgramView &program) {
+    const bool keepsBuffers = !program.bindings({BindingKind::Evaluation}).empty();
     for (const fbs::Binding *binding :
          program.bindings({BindingKind::Parameter, BindingKind::Buffer, BindingKind::Master,
-                           BindingKind::State}))
+                           BindingKind::State})) {
+      if (keepsBuffers && binding->kind() == BindingKind::Buffer)
+        continue;
       if (uint64_t bytes = bytesOf(*binding))
         byEnd.emplace(std::pair(binding->ref()->space(), binding->ref()->offset() + bytes),
                       binding);
+    }
   }
   /// The one that has bytes in the range, or null.
   const fbs::Binding *find(const Range &range) const {
@@ -71,15 +74,6 @@ Status checkKeepsState(const ProgramView &program) {
       return {ErrorCategory::Usage,
               "evaluation would change what the model keeps from step to step: " +
                   binding->name()->str()};
-  return Status::ok();
-}
-
-Status checkModel(const Manifest &manifest) {
-  for (const TensorInfo &input : manifest.inputs)
-    if (input.name == kDropoutKeys)
-      return {ErrorCategory::Usage,
-              "evaluation needs a model without active dropout: this one would "
-              "drop in evaluation too"};
   return Status::ok();
 }
 
@@ -143,9 +137,8 @@ Result<std::optional<Evaluation>> Evaluation::open(const RunOptions &options,
 Result<Evaluation> Evaluation::of(DataSet data, const std::string &name,
                                   const std::vector<ProgramView> &programs,
                                   const Manifest &manifest) {
-  for (Status status : {checkModel(manifest), checkPrograms(programs)})
-    if (!status.isOk())
-      return std::move(status).in(name);
+  if (Status status = checkPrograms(programs); !status.isOk())
+    return std::move(status).in(name);
   int64_t batches = data.numSamples() / manifest.globalBatch;
   return Evaluation{std::move(data), std::nullopt, batches};
 }
@@ -206,13 +199,11 @@ Result<std::vector<double>> RankWorker::evaluateBatch(int64_t number, int64_t ba
   const Evaluation &evaluation = *session.evaluation;
   Samples samples{evaluation.data,
                   SampleOrder(evaluation.data.numSamples(), /*shuffled=*/false, /*seed=*/0),
-                  batch * session.manifest().globalBatch};
+                  batch * session.manifest().globalBatch, /*isEvaluated=*/true};
   if (Status status = pipeline->begin(number); !status.isOk())
     return status;
-  for (size_t i = 0; i < stepInputs.size(); ++i)
-    if (isData(*stepInputs[i].binding))
-      if (Status status = writeBatch(number, i, samples); !status.isOk())
-        return status;
+  if (Status status = writeInputs(number, samples); !status.isOk())
+    return status;
   if (Status status = pipeline->issue(number, StepPart::BeforeUpdate); !status.isOk())
     return status;
   if (Status status = pipeline->await(number); !status.isOk())

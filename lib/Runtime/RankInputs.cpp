@@ -23,14 +23,20 @@ Status RankWorker::issue(int64_t number) {
   if (Status status = pipeline->begin(number); !status.isOk())
     return status;
   Samples samples{session.data, session.order, session.pointAfter(number - 1).position};
+  if (Status status = writeInputs(number, samples); !status.isOk())
+    return status;
+  return pipeline->issue(number);
+}
+
+Status RankWorker::writeInputs(int64_t number, const Samples &samples) {
   for (size_t i = 0; i < stepInputs.size(); ++i) {
     const fbs::Binding &binding = *stepInputs[i].binding;
-    Status status =
-        isData(binding) ? writeBatch(number, i, samples) : writeScalar(number, i, binding);
+    Status status = isData(binding) ? writeBatch(number, i, samples)
+                                    : writeScalar(number, i, binding, samples.isEvaluated);
     if (!status.isOk())
       return status;
   }
-  return pipeline->issue(number);
+  return Status::ok();
 }
 
 Status RankWorker::writeBatch(int64_t number, size_t index, const Samples &batch) {
@@ -39,7 +45,7 @@ Status RankWorker::writeBatch(int64_t number, size_t index, const Samples &batch
   const TensorInfo &info = session.manifest().inputs[column];
   int64_t first = batch.position + stepInputs[index].microbatch * info.shape[0];
   if (info.name == kDropoutKeys)
-    return writeKeys(number, index, binding, first);
+    return writeKeys(number, index, binding, first, batch.isEvaluated);
   std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
   for (int64_t i = 0; i < info.shape[0]; ++i)
     samples[i] = batch.order.at(first + i);
@@ -51,23 +57,35 @@ Status RankWorker::writeBatch(int64_t number, size_t index, const Samples &batch
 }
 
 /// A sample's key follows from its place in the whole training.
-Status RankWorker::writeKeys(int64_t number, size_t index, const fbs::Binding &keys,
-                             int64_t first) {
+static uint64_t keyOf(uint64_t seed, uint64_t sample) {
+  auto words = philox(seed, RandomStream::Dropout, 0, sample);
+  uint64_t key = words[0] | static_cast<uint64_t>(words[1]) << 32;
+  return key == kKeepsAll ? 0 : key;
+}
+
+Status RankWorker::writeKeys(int64_t number, size_t index, const fbs::Binding &keys, int64_t first,
+                             bool isEvaluated) {
   Shard shard = partOf(keys).shard;
   return pipeline->write(number, index, [&](char *host) {
     for (int64_t i = 0; i < shard.shape[0]; ++i) {
       auto sample = static_cast<uint64_t>(first + shard.offset[0] + i);
-      auto words = philox(session.start.seed, RandomStream::Dropout, 0, sample);
-      uint64_t key = words[0] | static_cast<uint64_t>(words[1]) << 32;
+      uint64_t key = isEvaluated ? kKeepsAll : keyOf(session.start.seed, sample);
       std::memcpy(host + i * sizeof(key), &key, sizeof(key));
     }
   });
 }
 
-Status RankWorker::writeScalar(int64_t number, size_t index, const fbs::Binding &scalar) {
-  double value = scalar.kind() == BindingKind::LearningRate
-                     ? learningRateAt(session.manifest().learningRate, number)
-                     : static_cast<double>(number);
+static double scalarOf(BindingKind kind, const Manifest &manifest, int64_t number,
+                       bool isEvaluated) {
+  if (kind == BindingKind::Evaluation)
+    return isEvaluated ? 1 : 0;
+  return kind == BindingKind::LearningRate ? learningRateAt(manifest.learningRate, number)
+                                           : static_cast<double>(number);
+}
+
+Status RankWorker::writeScalar(int64_t number, size_t index, const fbs::Binding &scalar,
+                               bool isEvaluated) {
+  double value = scalarOf(scalar.kind(), session.manifest(), number, isEvaluated);
   return pipeline->write(number, index, [&](char *host) {
     convert(dtypeOf(scalar.dtype()), host, DType::F64, reinterpret_cast<const char *>(&value), 1);
   });

@@ -178,8 +178,8 @@ Status RankWorker::createPipeline() {
   for (const fbs::Binding *binding : program.bindings({BindingKind::Input, BindingKind::Target}))
     for (uint32_t microbatch = 0; microbatch < program->num_microbatches(); ++microbatch)
       stepInputs.push_back({binding, microbatch});
-  for (const fbs::Binding *scalar :
-       program.bindings({BindingKind::LearningRate, BindingKind::StepNumber}))
+  for (const fbs::Binding *scalar : program.bindings(
+           {BindingKind::LearningRate, BindingKind::StepNumber, BindingKind::Evaluation}))
     stepInputs.push_back({scalar});
   for (const StepInput &input : stepInputs)
     inputs.push_back({at(*input.binding, input.microbatch), bytesOf(*input.binding)});

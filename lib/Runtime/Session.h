@@ -150,10 +150,14 @@ private:
     const DataSet &data;
     SampleOrder order;
     int64_t position; ///< of its first sample, in the order
+    bool isEvaluated = false;
   };
+  /// All that a step, or an evaluation after it, is given.
+  Status writeInputs(int64_t number, const Samples &samples);
   Status writeBatch(int64_t number, size_t index, const Samples &samples);
-  Status writeKeys(int64_t number, size_t index, const fbs::Binding &keys, int64_t first);
-  Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar);
+  Status writeKeys(int64_t number, size_t index, const fbs::Binding &keys, int64_t first,
+                   bool isEvaluated);
+  Status writeScalar(int64_t number, size_t index, const fbs::Binding &scalar, bool isEvaluated);
   /// Checks a step's results, and tells those that this rank speaks for.
   Status lookAtResults(int64_t number);
   Status checkNumbers(int64_t number, const StepNews &seen) const;

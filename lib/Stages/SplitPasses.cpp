@@ -184,12 +184,17 @@ private:
         replaced.insert(role);
   }
 
+  bool isReplaced(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    return argument && replaced.contains(getArgRole(joint, argument.getArgNumber()));
+  }
+
   bool isConstant(Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
     if (!argument)
       return isConstantExpression(value.getDefiningOp());
     RoleAttr role = getArgRole(joint, argument.getArgNumber());
-    return role && role.getKind() == RoleKind::Buffer && !replaced.contains(role);
+    return role && role.getKind() == RoleKind::Buffer && !isReplaced(value);
   }
 
   /// Positions, tables of angles, masks and the like, which are made of numbers and buffers alone.
@@ -366,8 +371,9 @@ private:
   bool isMadeOf(Pass pass, Operation *op, Means means) {
     return op->getNumResults() == 1 && isPure(op) &&
            llvm::all_of(op->getOperands(), [&](Value operand) {
-             return isAtHand(pass, operand) || isMade(pass, operand, means.next()) ||
-                    bitsOf(operand) <= means.bits;
+             return !isReplaced(operand) &&
+                    (isAtHand(pass, operand) || isMade(pass, operand, means.next()) ||
+                     bitsOf(operand) <= means.bits);
            });
   }
 

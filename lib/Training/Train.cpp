@@ -2,6 +2,7 @@
 
 #include "Adapters.h"
 #include "BatchNorms.h"
+#include "Evaluation.h"
 #include "Loss.h"
 #include "LossScaling.h"
 #include "Precision.h"
@@ -91,9 +92,8 @@ private:
   }
 
   /// What replaces buffers, in their types; takes it out of the outputs.
-  SmallVector<std::pair<Value, RoleAttr>> takeChanges(SmallVector<Value> &outputs,
-                                                      SmallVector<RoleAttr> &roles) {
-    SmallVector<std::pair<Value, RoleAttr>> changes;
+  SmallVector<BufferChange> takeChanges(SmallVector<Value> &outputs, SmallVector<RoleAttr> &roles) {
+    SmallVector<BufferChange> changes;
     SmallVector<Value> otherOutputs;
     SmallVector<RoleAttr> otherRoles;
     OpBuilder builder(forward.getBody().front().getTerminator());
@@ -179,14 +179,15 @@ private:
     if (failed(loss))
       return failure();
     Value scale = options.scalesLoss() ? addLossScale(function) : Value();
+    SmallVector<Value> kept = {loss->sum, loss->start};
+    llvm::append_range(kept, lost);
+    addEvaluation(function, changes, kept);
     function.declareArguments();
     if (loss->padded)
       limitTargets(loss->padded->classes);
     // Outputs that the loss does not read go before anything is numbered.
-    SmallVector<Value> kept = {loss->sum, loss->start};
     for (const auto &[value, role] : changes)
       kept.push_back(value);
-    llvm::append_range(kept, lost);
     eraseDeadOps(function.body(), kept);
     numberForwardOps(function.body());
 
@@ -275,9 +276,9 @@ private:
   const TrainOptions &options;
   func::FuncOp forward;
   SmallVector<Value> trainable; ///< arguments of `forward`
-  SmallVector<std::pair<Value, RoleAttr>> changes; ///< what replaces buffers
-  SmallVector<Value> lost;                         ///< rows without a slot, by layer
-  SmallVector<RoleAttr> lostRoles;                 ///< likewise
+  SmallVector<BufferChange> changes;
+  SmallVector<Value> lost;         ///< rows without a slot, by layer
+  SmallVector<RoleAttr> lostRoles; ///< likewise
   SmallVector<TrainedParameter> trained;
 };
 

@@ -49,6 +49,22 @@ func.func @f(%x: tensor<1x8xf32>) {
 
 // -----
 
+func.func @f(%x: tensor<4x8xf32>, %m: tensor<8xf32>, %v: tensor<4xf32>) {
+  // expected-error @+1 {{running variance must have the shape [8]: [4]}}
+  %0:4 = dtc.batch_norm %x running %m : tensor<8xf32>, %v : tensor<4xf32> eps 1.0e-5 : tensor<4x8xf32> -> tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>, %e: tensor<f32>) {
+  // expected-error @+1 {{can't evaluate without running statistics}}
+  %0:4 = dtc.batch_norm %x if %e : tensor<f32> eps 1.0e-5 : tensor<4x8xf32> -> tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
+  return
+}
+
+// -----
+
 func.func @f(%x: tensor<4x8xf32>, %m: tensor<8xf32>, %s: tensor<4xf32>) {
   // expected-error @+1 {{scale gradient must have the shape [8]: [4]}}
   %0:3 = dtc.batch_norm_grad %x, %m, %m, %x : tensor<4x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<4x8xf32> -> tensor<4x8xf32>, tensor<4xf32>, tensor<8xf32>

@@ -82,6 +82,9 @@ func.func @layers(%x: tensor<2x4x8xbf16>, %h: tensor<8xf32>, %q: tensor<2x3x4x2x
   // CHECK: dtc.batch_norm %{{.*}} bias %{{.*}} : tensor<4xf32> eps 1.000000e-05 : tensor<2x4x8xbf16> -> tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   %channels = arith.constant dense<1.0> : tensor<4xf32>
   %10:4 = dtc.batch_norm %x bias %channels : tensor<4xf32> eps 1.0e-5 : tensor<2x4x8xbf16> -> tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  // CHECK: dtc.batch_norm %{{.*}} running %{{.*}} : tensor<4xf32>, %{{.*}} : tensor<4xf32> if %{{.*}} : tensor<f32> eps 1.000000e-05 :
+  %evaluation = arith.constant dense<1.0> : tensor<f32>
+  %12:4 = dtc.batch_norm %x running %channels : tensor<4xf32>, %channels : tensor<4xf32> if %evaluation : tensor<f32> eps 1.0e-5 : tensor<2x4x8xbf16> -> tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
   // CHECK: dtc.batch_norm_grad %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} scale %{{.*}} : tensor<4xf32> : tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<2x4x8xbf16> -> tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>
   %11:3 = dtc.batch_norm_grad %x, %10#1, %10#2, %x scale %channels : tensor<4xf32> : tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>, tensor<2x4x8xbf16> -> tensor<2x4x8xbf16>, tensor<4xf32>, tensor<4xf32>
   // CHECK: dtc.attention %{{.*}}, %{{.*}}, %{{.*}} bias %{{.*}} : tensor<2x4x3x5xf32> scale 5.000000e-01 causal : tensor<2x3x4x2xf32>, tensor<2x5x2x2xf32>, tensor<2x5x2x2xf32> -> tensor<2x3x4x2xf32>, tensor<2x4x3xf32>

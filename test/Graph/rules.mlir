@@ -114,10 +114,12 @@ func.func @rows(%x: tensor<2x4x8xf32>, %row: tensor<2x4xf32>, %h: tensor<8xf32>)
   return
 }
 
-// CHECK-LABEL: @channels({{.*}}test.shardings = 4 :
-func.func @channels(%x: tensor<4x2x4xf32>, %c: tensor<2xf32>) {
+// CHECK-LABEL: @channels({{.*}}test.shardings = 5 :
+func.func @channels(%x: tensor<4x2x4xf32>, %c: tensor<2xf32>, %e: tensor<f32>) {
   // RULE{LITERAL}: ([a,b,c],[b],[b])->([a,b,c],[b],[b],[b]) {a=4,b=2,c=4} rounds{a,c}
   %0:4 = dtc.batch_norm %x scale %c : tensor<2xf32> bias %c : tensor<2xf32> eps 1.0e-5 : tensor<4x2x4xf32> -> tensor<4x2x4xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+  // RULE{LITERAL}: ([a,b,c],[b],[b],[])->([a,b,c],[b],[b],[b]) {a=4,b=2,c=4} rounds{a,c}
+  %2:4 = dtc.batch_norm %x running %c : tensor<2xf32>, %c : tensor<2xf32> if %e : tensor<f32> eps 1.0e-5 : tensor<4x2x4xf32> -> tensor<4x2x4xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
   // RULE{LITERAL}: ([a,b,c],[b],[b],[a,b,c],[b])->([a,b,c],[b],[b]) {a=4,b=2,c=4} rounds{a,c} linear{{3}}
   %1:3 = dtc.batch_norm_grad %x, %c, %c, %x scale %c : tensor<2xf32> : tensor<4x2x4xf32>, tensor<2xf32>, tensor<2xf32>, tensor<4x2x4xf32> -> tensor<4x2x4xf32>, tensor<2xf32>, tensor<2xf32>
   return

@@ -73,14 +73,11 @@ def test_statistics_go_on_after_a_restart(tmp_path):
     whole = load_file(tmp_path / "whole.safetensors")
     for name, array in load_file(tmp_path / "weights.safetensors").items():
         assert (array == whole[name]).all(), name
-    refused = call(*run, "--steps", 1, "--eval-data", MODELS / "resnet_tiny.data.safetensors")
-    assert refused.code == 2
-    assert "would change what the model keeps from step to step: " in refused.error_line()
 
 
-def with_a_norm_used_twice(path):
+def with_a_norm_used_twice(path, model="resnet_norms.pt2"):
     """The stem's norm also takes the place of the first layer's."""
-    with zipfile.ZipFile(MODELS / "resnet_norms.pt2") as before, zipfile.ZipFile(path, "w") as after:
+    with zipfile.ZipFile(MODELS / model) as before, zipfile.ZipFile(path, "w") as after:
         for info in before.infolist():
             data = before.read(info)
             if "models/" in info.filename:

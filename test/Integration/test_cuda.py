@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 import llama_graph
 from conftest import BIN, MODELS, ROOT, bare_environment, call, check_call, compare_steps, encode_model, reference
 from test_eval import expect_next_losses
+from test_eval_mode import DROPOUT, NORMS, compare, compile_to, evaluated
 from test_memory import arena_bytes
 
 PTXAS = pathlib.Path(sysconfig.get_paths()["purelib"]) / "nvidia" / "cu13" / "bin" / "ptxas"
@@ -73,6 +74,11 @@ def test_evaluation_is_the_next_steps_loss(tmp_path, devices, plan):
     samples = load_file(MODELS / "gpt2.data.safetensors")
     save_file({name: array[:8].copy() for name, array in samples.items()}, tmp_path / "first.safetensors")
     expect_next_losses(tmp_path / "m.dtc", tmp_path / "first.safetensors", tmp_path)
+
+
+@pytest.mark.parametrize("model,devices,plan", [(NORMS, 1, "dp=1"), (NORMS, 2, "dp=2"), (DROPOUT, 1, "dp=1")])
+def test_evaluation_is_pytorchs_eval_mode(tmp_path, model, devices, plan):
+    compare(evaluated(compile_to(tmp_path / "m.dtc", model, "sgd", devices, plan, *CUDA), model), model, "sgd", bound=1e-4)
 
 
 @pytest.mark.parametrize("devices,plan", [(1, "auto"), (2, "tp=2"), (4, "dp=2,tp=2,zero=3")])

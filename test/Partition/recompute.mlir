@@ -101,3 +101,40 @@ func.func @selective(%w: tensor<2x8x4x4xf32> {dtc.role = #dtc.role<parameter, "w
   %dq, %dk, %dv = dtc.attention_grad %q, %k, %k, %r, %lse, %d scale 0.5 {dtc.backward = #dtc.backward<3, input_grad>} : tensor<2x8x2x4xf32>, tensor<2x8x2x4xf32>, tensor<2x8x2x4xf32>, tensor<2x8x2x4xf32>, tensor<2x2x8xf32>, tensor<2x8x2x4xf32> -> tensor<2x8x2x4xf32>, tensor<2x8x2x4xf32>, tensor<2x8x2x4xf32>
   return %dq, %dk : tensor<2x8x2x4xf32>, tensor<2x8x2x4xf32>
 }
+
+// -----
+
+// What training takes is computed again, not the choice of what an evaluation takes, nor that: its
+// buffer may be replaced by then.
+
+// CHECK-LABEL: func.func @evaluated(
+// CHECK-SAME: %[[M:[^:]*]]: tensor<4x4xf32> {{{[^}]*}}buffer, "m">}
+// CHECK: %[[SUM:.*]] = arith.addf %[[M]],
+// CHECK: %[[CHOSEN:.*]] = arith.select %{{.*}}, %[[SUM]],
+// CHECK: %[[OUT:.*]] = math.exp %[[CHOSEN]]
+// CHECK: %[[DY:.*]] = math.exp %[[OUT]]
+// CHECK: %[[B:.*]] = dtc.barrier
+// CHECK: %[[H:.*]] = math.tanh %[[B]] {dtc.backward = #dtc.backward<1, recompute>}
+// CHECK-NOT: recompute
+// CHECK: %[[Y:.*]] = math.exp %[[H]] {dtc.backward = #dtc.backward<5, recompute>}
+// CHECK-NOT: recompute
+// CHECK: arith.mulf %[[DY]], %[[Y]]
+// CHECK: arith.mulf %{{.*}}, %[[H]]
+func.func @evaluated(
+    %w: tensor<4x4xf32> {dtc.role = #dtc.role<parameter, "w">},
+    %m: tensor<4x4xf32> {dtc.role = #dtc.role<buffer, "m">},
+    %e: tensor<f32> {dtc.role = #dtc.role<scalar, "", evaluation>})
+    -> (tensor<4x4xf32> {dtc.role = #dtc.role<gradient, "w">}) {
+  %x = math.exp %w {dtc.id = 0 : i64} : tensor<4x4xf32>
+  %h = math.tanh %x {dist.recompute = #dist.recompute<full, 0>, dtc.id = 1 : i64} : tensor<4x4xf32>
+  %sum = arith.addf %m, %h {dist.recompute = #dist.recompute<full, 0>, dtc.id = 7 : i64} : tensor<4x4xf32>
+  %zero = arith.constant dense<0.0> : tensor<4x4xf32>
+  %spread = dtc.broadcast %e [] {dist.recompute = #dist.recompute<full, 0>, dtc.id = 2 : i64} : tensor<f32> -> tensor<4x4xf32>
+  %is = arith.cmpf une, %spread, %zero {dist.recompute = #dist.recompute<full, 0>, dtc.id = 3 : i64} : tensor<4x4xf32>
+  %chosen = arith.select %is, %sum, %h {dist.recompute = #dist.recompute<full, 0>, dtc.id = 4 : i64} : tensor<4x4xi1>, tensor<4x4xf32>
+  %y = math.exp %chosen {dist.recompute = #dist.recompute<full, 0>, dtc.id = 5 : i64} : tensor<4x4xf32>
+  %dy = math.exp %y {dtc.backward = #dtc.backward<6, input_grad>} : tensor<4x4xf32>
+  %dh = arith.mulf %dy, %y {dtc.backward = #dtc.backward<5, input_grad>} : tensor<4x4xf32>
+  %dw = arith.mulf %dh, %chosen {dtc.backward = #dtc.backward<1, input_grad>} : tensor<4x4xf32>
+  return %dw : tensor<4x4xf32>
+}

@@ -95,13 +95,15 @@ def differing_steps(committed: list[dict], made: list[dict], precision: str = "f
     """Where two runs of as many steps differ by more than rounding."""
     problems = []
     for old, new in zip(committed, made, strict=True):
-        for key, bound in (("loss", LOSS[precision]), ("grad_norm", NORM[precision]), ("lr", 0.0)):
-            if old[key] is None or new[key] is None:
-                same = old[key] == new[key]  # a step without an update
+        bounds = {"loss": LOSS[precision], "eval_loss": LOSS[precision], "grad_norm": NORM[precision], "lr": 0.0}
+        for key, bound in bounds.items():
+            before, now = old.get(key), new.get(key)
+            if before is None or now is None:
+                same = before == now  # a step without an update, or one after which nothing is evaluated
             else:
-                same = abs(old[key] - new[key]) <= bound * abs(old[key])
+                same = abs(before - now) <= bound * abs(before)
             if not same:
-                problems.append(f"step {old['step']}: {key} {old[key]} is now {new[key]}")
+                problems.append(f"step {old['step']}: {key} {before} is now {now}")
     return problems
 
 

@@ -28,7 +28,7 @@ def write(model: zoo.Model, folder: Path) -> None:
     """Writes MODEL_dropout.sgd.json."""
     recipe = next(recipe for recipe in reference.RECIPES if recipe.name == "sgd")
     data = load_file(folder / f"{model.name}.data.safetensors")
-    run = reference.train(model, recipe, data, reference.Numerics(), draws)
+    run = reference.train(model, recipe, data, reference.Numerics(), draws, evaluates=True)
     reference.write(folder / f"{model.name}_dropout.sgd.json", recipe.flags(), run, {})
 
 

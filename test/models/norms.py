@@ -20,6 +20,7 @@ def write(model: zoo.Model, name: str, folder: Path) -> None:
     """Writes NAME.sgd.json and NAME.micro.json, and the running statistics in the end as NAME.RUN.statistics.safetensors."""
     data = load_file(folder / f"{model.name}.data.safetensors")
     for run, count in RUNS.items():
-        result = reference.train(model, RECIPE, data, reference.Numerics(micro_batches=count), lambda _: nullcontext())
+        result = reference.train(model, RECIPE, data, reference.Numerics(micro_batches=count), lambda _: nullcontext(),
+                                 evaluates=True)
         reference.write(folder / f"{name}.{run}.json", RECIPE.flags(), result, {})
         save_file(result.buffers, folder / f"{name}.{run}.statistics.safetensors")

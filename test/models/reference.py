@@ -168,8 +168,9 @@ def _stored(value: torch.Tensor, numerics: Numerics) -> torch.Tensor:
 
 
 def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], numerics: Numerics,
-          draws: Callable[[int], ContextManager] | None = None) -> Trajectory:
-    """Trains the model for STEPS steps; in training mode where `draws` says, of each step, what dropout draws.
+          draws: Callable[[int], ContextManager] | None = None, evaluates: bool = False) -> Trajectory:
+    """Trains the model for STEPS steps; in training mode where `draws` says, of each step, what dropout draws. Steps also
+    have the loss on all data in eval mode where it `evaluates`.
 
     The module computes in `numerics.compute`; the optimizer keeps its own copy of the parameters in `numerics.master`,
     which is rounded into the module after each update. The loss is computed in float32, at least. Batch norm statistics have the parameters' type, as PyTorch
@@ -208,11 +209,27 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
         rate = recipe.learning_rate(step)
         result.steps.append({"step": step, "loss": loss, "grad_norm": norm, "lr": rate})
         _update(module, masters, optimizer, rate, recipe.options.get("clip-grad-norm"), numerics, scaler)
+        if evaluates:
+            result.steps[-1]["eval_loss"] = _evaluation(module, model, data)
         if scaler:
             result.steps[-1] |= {"grad_norm": norm if math.isfinite(norm) else None, "loss_scale": scaler.get_scale()}
     result.buffers = {name: buffer.detach() for name, buffer in module.named_buffers()}
     result.final = {name: master.detach() for name, master in of_name.items()}
     return result
+
+
+def _evaluation(module: nn.Module, model: zoo.Model, data: Mapping[str, np.ndarray]) -> float:
+    """The mean over the valid targets of all whole batches, in eval mode; the module trains afterwards."""
+    module.eval()
+    total = count = 0.0
+    for first in range(0, model.samples - GLOBAL_BATCH + 1, GLOBAL_BATCH):
+        batch = {name: torch.from_numpy(array[first : first + GLOBAL_BATCH]) for name, array in data.items()}
+        with torch.no_grad():
+            logits = module(*(batch[name] for name in model.inputs)).float()
+        total += float(nn.functional.cross_entropy(logits.flatten(0, -2), batch["target"].flatten(), reduction="sum"))
+        count += int((batch["target"] != IGNORED).sum())
+    module.train()
+    return total / count
 
 
 def _nudge(module: nn.Module, number: int) -> None:

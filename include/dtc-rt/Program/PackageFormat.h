@@ -45,7 +45,7 @@
 
 namespace dtc::rt {
 
-inline constexpr int kFormatVersion = 7;
+inline constexpr int kFormatVersion = 8;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr int64_t kMostThreads = 4096; ///< a rank

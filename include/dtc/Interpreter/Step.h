@@ -23,6 +23,8 @@
 //                                   get rows of other tokens
 //   gradients too small to clip     the update is made again with larger ones
 //   finite gradients                the update is made again with infinite ones, which are counted
+//   calls that train                where they can evaluate, the last draw does: loss and buffers
+//                                   are compared
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -40,6 +42,7 @@ struct StepOptions {
   /// Targets that don't count; some of those drawn are set to it.
   std::optional<int64_t> ignoreIndex;
   uint64_t seed = 1; ///< of what is drawn
+  bool evaluates = false; ///< whether the calls evaluate; then nothing is updated
 };
 
 struct StepComparison {

@@ -3,7 +3,7 @@
 #include "Rules.h"
 #include "Verify.h"
 
-#include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Dialect/Graph/Evaluation.h"
 
 using namespace mlir;
 
@@ -51,8 +51,25 @@ static double elementsOfChannel(Value input) {
   return count;
 }
 
+/// Both statistics or none, and a number only where there are any.
+static LogicalResult verifyEvaluation(BatchNormOp op) {
+  Value mean = op.getRunningMean(), variance = op.getRunningVariance(), input = op.getInput();
+  if (!mean != !variance)
+    return op.emitOpError("needs a running variance beside a running mean, and the reverse");
+  if (failed(verifyChannels(op, mean, input, "running mean")) ||
+      failed(verifyChannels(op, variance, input, "running variance")))
+    return failure();
+  if (!op.getEvaluation())
+    return success();
+  if (!mean)
+    return op.emitOpError("can't evaluate without running statistics");
+  if (failed(verifyFloat(op, op.getEvaluation(), "evaluation")))
+    return failure();
+  return verifyShape(op, op.getEvaluation(), {}, "evaluation");
+}
+
 LogicalResult BatchNormOp::verify() {
-  if (failed(verifyInput(*this, getInput())) ||
+  if (failed(verifyInput(*this, getInput())) || failed(verifyEvaluation(*this)) ||
       failed(verifyChannels(*this, getScale(), getInput(), "scale")) ||
       failed(verifyChannels(*this, getBias(), getInput(), "bias")) ||
       failed(verifyLike(*this, getResult(), getInput(), "result")) ||
@@ -101,8 +118,9 @@ struct BatchNormRule {
 ShardingRule BatchNormOp::buildShardingRule(UnitFactors units) {
   BatchNormRule norm(*this, units, getInput());
   norm.rule.operand(0, norm.all).result(0, norm.all);
-  for (unsigned i = 1; i < getNumOperands(); ++i) // scale, bias
-    norm.rule.operand(i, norm.channels);
+  for (unsigned i = 1; i < getNumOperands(); ++i)
+    if (getOperand(i) != getEvaluation())
+      norm.rule.operand(i, norm.channels);
   for (unsigned i = 1; i < getNumResults(); ++i)
     norm.rule.result(i, norm.channels);
   return norm.rule.build();
@@ -125,6 +143,12 @@ OpCost BatchNormOp::getCost() { return {OpKind::Normalization}; }
 OpCost BatchNormGradOp::getCost() { return {OpKind::Normalization}; }
 
 bool BatchNormOp::isStatistic(unsigned result) { return result > 0; }
+Widening BatchNormOp::getWidening() { return Widening::None; }
+
+/// What an evaluation takes, of which both have as many bits as the file gives them.
+bool BatchNormOp::mayStayWide(unsigned operand) {
+  return operand >= 1u + (getScale() ? 1 : 0) + (getBias() ? 1 : 0);
+}
 
 //===-- decomposition -----------------------------------------------------===//
 
@@ -152,16 +176,21 @@ static Value rounded(TensorBuilder &b, Value v, Value result) {
 FailureOr<SmallVector<Value>> BatchNormOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
   Channels channels(b, getInput());
-  Value mean = b.scale(channels.sum(channels.x), 1.0 / channels.count);
+  auto orRunning = [&](Value ofBatch, Value running) {
+    return canEvaluate()
+               ? chooseByEvaluation(b, getEvaluation(), rounded(b, running, ofBatch), ofBatch)
+               : ofBatch;
+  };
+  Value mean = orRunning(b.scale(channels.sum(channels.x), 1.0 / channels.count), getRunningMean());
   Value centred = b.sub(channels.x, channels.along(mean));
   Value squares = channels.sum(b.square(centred));
-  Value biased = b.scale(squares, 1.0 / channels.count);
+  Value biased = orRunning(b.scale(squares, 1.0 / channels.count), getRunningVariance());
   Value rstd = b.unary<math::RsqrtOp>(b.offset(biased, getEps().convertToDouble()));
   Value factor = getScale() ? b.mul(rstd, b.widen(getScale())) : rstd;
   Value y = b.mul(centred, channels.along(factor));
   if (getBias())
     y = b.add(y, channels.along(getBias()));
-  Value unbiased = b.scale(squares, 1.0 / (channels.count - 1));
+  Value unbiased = orRunning(b.scale(squares, 1.0 / (channels.count - 1)), getRunningVariance());
   return SmallVector<Value>{rounded(b, y, getResult()), mean, rstd, unbiased};
 }
 

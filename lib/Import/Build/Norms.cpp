@@ -149,16 +149,20 @@ FailureOr<TrainedBatchNorm> trainBatchNorm(Conversion &node, const Tensor &input
     return LogicalResult(node.error() << "in training mode needs several elements of each channel");
   Emitter &emit = node.emit;
   Value x = node.value(input);
+  Value mean = running.mean ? node.value(*running.mean) : Value();
+  Value variance = running.variance ? node.value(*running.variance) : Value();
   auto statistic = RankedTensorType::get(shape[1], graph::statisticsType(input.element()));
   auto norm = graph::BatchNormOp::create(
       emit, x.getType(), statistic, statistic, statistic, x, scale ? node.value(*scale) : Value(),
-      bias ? node.value(*bias) : Value(), emit.getF64FloatAttr(running.epsilon));
+      bias ? node.value(*bias) : Value(), mean && variance ? mean : Value(),
+      mean && variance ? variance : Value(), /*evaluation=*/Value(),
+      emit.getF64FloatAttr(running.epsilon));
   TrainedBatchNorm result = {norm.getResult(), {}, {}};
   graph::TensorBuilder b(emit, emit.getLoc());
-  if (running.mean)
-    result.mean = moved(b, node.value(*running.mean), norm.getMean(), momentum);
-  if (running.variance)
-    result.variance = moved(b, node.value(*running.variance), norm.getVariance(), momentum);
+  if (mean)
+    result.mean = moved(b, mean, norm.getMean(), momentum);
+  if (variance)
+    result.variance = moved(b, variance, norm.getVariance(), momentum);
   return result;
 }
 

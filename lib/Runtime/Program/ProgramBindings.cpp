@@ -72,6 +72,7 @@ std::string ProgramChecker::checkBinding(const fbs::Binding &binding) const {
     return checkData(binding, shape);
   case BindingKind::LearningRate:
   case BindingKind::StepNumber:
+  case BindingKind::Evaluation:
   case BindingKind::Count:
   case BindingKind::Loss:
   case BindingKind::GradNorm:

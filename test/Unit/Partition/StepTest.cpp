@@ -1,7 +1,7 @@
 // Whole training steps on all ranks against one rank; a partition that lacks any
 // one of its sums is found out.
-#include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Interpreter/Step.h"
+#include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Partition/Partition.h"
 #include "dtc/Training/Train.h"
 
@@ -19,12 +19,12 @@ class StepTest
     : public test::ModuleTest<graph::GraphDialect, dist::DistDialect, arith::ArithDialect,
                               math::MathDialect, func::FuncDialect> {
 protected:
-  /// The language model of test/Partition/trained.mlir with Megatron's layouts.
-  void build(int64_t microbatches, double clipGradNorm = 1) {
+  /// The language model of test/Partition/trained.mlir with Megatron's layouts, or another model.
+  void build(int64_t microbatches, double clipGradNorm = 1, StringRef file = "trained.mlir") {
     options.microbatches = microbatches;
     options.ignoreIndex = -100;
-    global = parseSourceFile<ModuleOp>(std::string(DTC_TEST_DIR) + "/Partition/trained.mlir",
-                                       &context);
+    global =
+        parseSourceFile<ModuleOp>(std::string(DTC_TEST_DIR) + "/Partition/" + file.str(), &context);
     ASSERT_TRUE(global);
     training::TrainOptions train;
     train.numMicrobatches = microbatches;
@@ -121,6 +121,21 @@ TEST_F(StepTest, AWrongFactorIsFoundAndNamed) {
   EXPECT_FALSE(found.isEqual());
   EXPECT_NEAR(found.worst, 1, 1e-6); // twice the gradient
   EXPECT_EQ(found.worstTensor, "gradient of down");
+}
+
+/// The ranks normalize by the batch where one rank takes the running mean.
+TEST_F(StepTest, AFaultOfEvaluationsAloneIsFound) {
+  build(1, 1, "batch_norm_running.mlir");
+  EXPECT_TRUE(compareAfter([](ModuleOp) {}).isEqual());
+  StepComparison found = compareAfter([](ModuleOp module) {
+    auto selects = module.lookupSymbol<func::FuncOp>("loss_and_grads").getOps<arith::SelectOp>();
+    ASSERT_FALSE(selects.empty());
+    arith::SelectOp ofMean = *selects.begin();
+    ofMean.getTrueValueMutable().assign(ofMean.getFalseValue());
+  });
+  EXPECT_FALSE(found.isEqual());
+  EXPECT_NE(found.firstWrong.find(", where the step evaluates"), std::string::npos)
+      << found.firstWrong;
 }
 
 /// The drawn gradients are far below the norm to clip to.

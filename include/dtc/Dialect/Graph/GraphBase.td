@@ -42,10 +42,10 @@ def Graph_RoleKind : Graph_I32Enum<"RoleKind", "what a function argument or resu
   I32EnumAttrCase<"Kept", 12, "kept">, I32EnumAttrCase<"Inbox", 13, "inbox">,
   I32EnumAttrCase<"Outbox", 14, "outbox">]>;
 
-/// The run-time scalars that a step receives.
+/// The run-time scalars that a step receives. The evaluation is 1 where its calls evaluate, else 0.
 def Graph_ScalarKind : Graph_I32Enum<"ScalarKind", "a number the runtime supplies each step", [
   I32EnumAttrCase<"LearningRate", 0, "lr">, I32EnumAttrCase<"Step", 1, "step">,
-  I32EnumAttrCase<"Count", 2, "count">]>;
+  I32EnumAttrCase<"Count", 2, "count">, I32EnumAttrCase<"Evaluation", 3, "evaluation">]>;
 
 def Graph_StateKind : Graph_I32Enum<"StateKind", "a piece of optimizer state", [
   I32EnumAttrCase<"Momentum", 0, "momentum_buffer">, I32EnumAttrCase<"ExpAvg", 1, "exp_avg">,

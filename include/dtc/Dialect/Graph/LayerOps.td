@@ -108,22 +108,37 @@ def Graph_RmsNormGradOp : Graph_LayerOp<"rms_norm_grad", [NoGradient, Widens<"Re
 }
 
 def Graph_BatchNormOp : Graph_LayerOp<"batch_norm",
-    [Differentiable, Statistics, AttrSizedOperandSegments]> {
+    [Differentiable, Precision, AttrSizedOperandSegments]> {
   let summary = "normalization of each channel by the statistics of the batch";
   let description = [{
     `result = (x - mean) * rstd * scale + bias`, `rstd = 1 / sqrt(var + eps)` with the biased
     variance over all dimensions but channels, which are dimension 1. Mean, rstd and the
     unbiased `variance`, which running averages take, are f32 (f64 for f64), one for each
     channel. The dimensions that are averaged over are rounds factors.
+
+    `running` has the statistics that an evaluation takes instead, mean and variance: all results
+    are then as if they were the batch's. The op evaluates where the scalar after `if` isn't zero.
+    Importers leave it out; dtc-build-training adds it.
+
+        %y:4 = dtc.batch_norm %x running %m, %v if %e eps 1.0E-5 ...
   }];
   let arguments = (ins AnyStaticShapeTensor:$input, Optional<AnyStaticShapeTensor>:$scale,
-                       Optional<AnyStaticShapeTensor>:$bias, F64Attr:$eps);
+                       Optional<AnyStaticShapeTensor>:$bias,
+                       Optional<AnyStaticShapeTensor>:$runningMean,
+                       Optional<AnyStaticShapeTensor>:$runningVariance,
+                       Optional<AnyStaticShapeTensor>:$evaluation, F64Attr:$eps);
   let results = (outs AnyStaticShapeTensor:$result, AnyStaticShapeTensor:$mean,
                       AnyStaticShapeTensor:$rstd, AnyStaticShapeTensor:$variance);
   let assemblyFormat = [{
-    $input (`scale` $scale^ `:` type($scale))? (`bias` $bias^ `:` type($bias))? `eps` $eps
+    $input (`scale` $scale^ `:` type($scale))? (`bias` $bias^ `:` type($bias))?
+    (`running` $runningMean^ `:` type($runningMean) `,` $runningVariance `:`
+    type($runningVariance))? (`if` $evaluation^ `:` type($evaluation))? `eps` $eps
     attr-dict `:` type($input) `->` type($result) `,` type($mean) `,` type($rstd) `,`
     type($variance)
+  }];
+  let extraClassDeclaration = [{
+    /// Whether it takes the running statistics where a scalar says so.
+    bool canEvaluate() { return getRunningMean() && getEvaluation(); }
   }];
   let hasVerifier = 1;
 }

@@ -33,6 +33,8 @@ def Graph_DropoutOp : Graph_TensorOp<"dropout",
         %y = dtc.dropout %x keys %k : tensor<8xi64> ratio 1.0E-1 {number = 3 : i64}
              : tensor<8x32x64xf32>
 
+    A sample with the key -1 loses nothing: so evaluations have it.
+
     `keys` has one for each sample; `batch` is the dimension of samples. Importers leave both
     out; dtc-key-dropout adds them, and the numbers.
   }];
@@ -47,6 +49,8 @@ def Graph_DropoutOp : Graph_TensorOp<"dropout",
   let extraClassDeclaration = [{
     /// The argument of a phase function that has the samples' keys (dtc-rt/Program/DropoutKeys.h).
     static constexpr llvm::StringLiteral kKeys = "dropout_keys";
+    /// The key of a sample of which nothing is dropped.
+    static constexpr int64_t kKeepsAll = -1;
   }];
   let hasVerifier = 1;
 }

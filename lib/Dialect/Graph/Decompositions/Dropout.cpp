@@ -24,6 +24,23 @@ static Value indexInSample(TensorBuilder &b, DropoutOp op, RankedTensorType type
   return index ? index : b.integer(type, 0);
 }
 
+namespace {
+/// Of each sample: the least word that keeps an element, and by what such elements are multiplied.
+struct SampleLimits {
+  Value least, factor;
+};
+} // namespace
+
+static SampleLimits limitsOf(TensorBuilder &b, DropoutOp op, Value keys, Type element) {
+  const double ratio = op.getRatio().convertToDouble();
+  Type words = keys.getType(), factors = cast<RankedTensorType>(words).clone(element);
+  Value keepsAll = b.compare(arith::CmpIPredicate::eq, keys, DropoutOp::kKeepsAll);
+  Value least = b.integer(words, std::llround(std::ldexp(ratio, 32)));
+  Value factor = b.constant(factors, ratio < 1 ? 1 / (1 - ratio) : 0);
+  return {b.select(keepsAll, b.integer(words, 0), least),
+          b.select(keepsAll, b.constant(factors, 1), factor)};
+}
+
 Value dropoutOf(TensorBuilder &b, DropoutOp op, Value input, Value keys,
                 llvm::function_ref<Value(int64_t dim)> indexAlong) {
   auto type = cast<RankedTensorType>(input.getType());
@@ -31,10 +48,12 @@ Value dropoutOf(TensorBuilder &b, DropoutOp op, Value input, Value keys,
   Value index = indexInSample(b, op, words, indexAlong);
   Value key = b.broadcast(keys, {int64_t(op.getBatch())}, type.getShape());
   Value drawn = PhiloxOp::create(b.builder, b.loc, words, key, index, op.getNumber());
-  const double ratio = op.getRatio().convertToDouble();
-  Value kept = b.compare(arith::CmpIPredicate::sge, drawn,
-                         static_cast<int64_t>(std::llround(std::ldexp(ratio, 32))));
-  Value scaled = b.scale(b.widen(input), ratio < 1 ? 1 / (1 - ratio) : 0);
+  const SampleLimits limits = limitsOf(b, op, keys, getElementTypeOrSelf(b.widen(input)));
+  auto ofSample = [&](Value number) {
+    return b.broadcast(number, {int64_t(op.getBatch())}, type.getShape());
+  };
+  Value kept = b.compare(arith::CmpIPredicate::sge, drawn, ofSample(limits.least));
+  Value scaled = b.mul(b.widen(input), ofSample(limits.factor));
   return b.convert(b.selectOr(kept, scaled, 0.0), type.getElementType());
 }
 
