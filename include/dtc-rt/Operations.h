@@ -2,7 +2,7 @@
 // of a program. A device prepares each once and then issues it many times, with the addresses of a
 // call:
 //
-//   MatmulSpec{...}        a, b, c, vector, matrix, scratch
+//   MatmulSpec{...}        a, b, c, vector, matrix, addend, scratch
 //   CollectiveSpec{...}    source 0, target 0, source 1, target 1, ...
 //
 // Every spec says which addresses it takes. Scratch comes last, and only where
@@ -33,7 +33,8 @@ struct LaunchSpec {
   std::optional<LaunchGeometry> geometry = {}; ///< of a GPU's kernels
 };
 
-/// Addresses: a, b, c; of the epilogue its vector and its matrix, where it has them; scratch.
+/// Addresses: a, b, c; of the epilogue its vector and its matrix, where it has them; the addend,
+/// where there is one; scratch.
 struct MatmulSpec {
   MatmulCall call;
   uint64_t scratchBytes = 0;

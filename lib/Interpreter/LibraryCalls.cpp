@@ -89,6 +89,9 @@ FailureOr<Tensors> evaluateProduct(exec::MatmulOp op, Operands operands, Numeric
   using exec::Epilogue;
   const Tensor &lhs = *operands[0], &rhs = *operands[1];
   Tensor product = multiply(op, lhs, rhs);
+  if (op.addsExtra())
+    for (size_t i = 0; i < product.floats.size(); ++i)
+      product.floats[i] += operands[exec::MatmulOp::kExtra]->floats[i];
   if (!op.getEpilogue())
     return Tensors{std::move(product)};
   const Epilogue epilogue = *op.getEpilogue();

@@ -1,3 +1,4 @@
+#include "Accumulation.h"
 #include "AttentionBiases.h"
 #include "AttentionCalls.h"
 #include "EachFunction.h"
@@ -132,12 +133,16 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
 
 /// The function's contractions are products by now.
 static LogicalResult foldIntoProducts(func::FuncOp function, const target::Target &target) {
-  if (!target.matmulLimits().epilogues)
-    return success();
-  foldEpilogues(function, target);
-  if (failed(decomposeAll(function, target, [](Operation *) { return false; })))
-    return failure();
-  return simplify(function, target.kernelLimits());
+  const target::MatmulLimits limits = target.matmulLimits();
+  if (limits.epilogues) {
+    foldEpilogues(function, target);
+    if (failed(decomposeAll(function, target, [](Operation *) { return false; })) ||
+        failed(simplify(function, target.kernelLimits())))
+      return failure();
+  }
+  if (limits.accumulates)
+    foldAccumulation(function);
+  return success();
 }
 
 KernelFormation::KernelFormation(const target::Target &target, Formed formed)

@@ -11,6 +11,8 @@ namespace {
 int64_t overwritable(Operation *op, unsigned result) {
   if (auto launch = dyn_cast<exec::LaunchOp>(op))
     return launch.getInPlace()[result];
+  if (auto product = dyn_cast<exec::MatmulOp>(op))
+    return result == 0 && product.addsExtra() ? exec::MatmulOp::kExtra : -1;
   return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::StageSumOp>(op)
              ? static_cast<int64_t>(result)
              : -1;

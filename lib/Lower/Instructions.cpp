@@ -277,7 +277,9 @@ LogicalResult FunctionTranslator::translateMatmul(exec::MatmulOp op) {
   call.b->ref = own(shifted(op.getRhs(), op.getOffsets()[1]));
   call.c->ref = own(refOf(op.getResult()));
   using enum fbs::Epilogue;
-  if (op.getExtra())
+  if (op.addsExtra())
+    call.addend = own(refOf(op.getExtra()));
+  else if (op.getExtra())
     (call.epilogue == GeluGrad ? call.matrix : call.vector) = own(refOf(op.getExtra()));
   const bool sums = call.epilogue == SumA || call.epilogue == SumB;
   if (op.getAlso())

@@ -228,6 +228,8 @@ private:
     unsigned i = result.getResultNumber();
     if (auto launch = dyn_cast<exec::LaunchOp>(result.getOwner()))
       return launch.getInPlace()[i];
+    if (auto product = dyn_cast<exec::MatmulOp>(result.getOwner()))
+      return i == 0 && product.addsExtra() ? exec::MatmulOp::kExtra : -1;
     return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::StageSumOp>(result.getOwner())
                ? static_cast<int64_t>(i)
                : -1;

@@ -71,6 +71,8 @@ int64_t replaceable(const fbs::InstructionT &instruction, size_t result) {
                    collective->kind == fbs::CollectiveKind::ReduceScatter
                ? static_cast<int64_t>(result)
                : -1;
+  if (const auto *product = instruction.op.AsMatmul(); product && product->addend)
+    return result == 0 ? static_cast<int64_t>(instruction.reads.size()) - 1 : -1;
   const auto *launch = instruction.op.AsLaunch();
   return launch && result < launch->in_place.size() ? launch->in_place[result] : -1;
 }
@@ -304,6 +306,8 @@ std::string AccessCollector::operandsOf(const fbs::MatmulT &op, Operands &operan
   if (op.matrix)
     (op.epilogue == GeluGrad ? operands.reads : operands.writes)
         .push_back({op.matrix.get(), operands.writes.front().bytes, true});
+  if (op.addend)
+    operands.reads.push_back({op.addend.get(), operands.writes.front().bytes, true});
   return {};
 }
 

@@ -60,13 +60,14 @@ public:
 
   void add(const fbs::Matmul &op) {
     addTensors({op.a(), op.b(), op.c()});
-    for (const fbs::Ref *ref : {op.vector(), op.matrix()})
+    for (const fbs::Ref *ref : {op.vector(), op.matrix(), op.addend()})
       if (ref)
         result.refs.push_back(*ref);
     addScratch(op.scratch(), op.scratch_bytes());
-    result.operation = MatmulSpec{{stridedTensor(*op.a()), stridedTensor(*op.b()),
-                                   stridedTensor(*op.c()), op.epilogue(), op.matrix() != nullptr},
-                                  op.scratch() ? op.scratch_bytes() : 0};
+    result.operation =
+        MatmulSpec{{stridedTensor(*op.a()), stridedTensor(*op.b()), stridedTensor(*op.c()),
+                    op.epilogue(), op.matrix() != nullptr, op.addend() != nullptr},
+                   op.scratch() ? op.scratch_bytes() : 0};
   }
 
   void add(const fbs::Conv &op) {

@@ -33,7 +33,7 @@ func.func @f(%a: tensor<4x4xf32>, %b: tensor<4x4xbf16>) -> tensor<4x4xf32> {
 // -----
 
 func.func @f(%a: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x4xf32> {
-  // expected-error @below {{has more operands or results than one without an epilogue}}
+  // expected-error @below {{adds a tensor that isn't as its result: 'tensor<4xf32>'}}
   %0 = exec.matmul %a, %a with %b batch [] mnk [4, 4, 4] strides [4, 1], [4, 1] -> [4, 1] offsets [0, 0] : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
 }
@@ -68,4 +68,28 @@ func.func @f(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
   // expected-error @below {{has an epilogue, but a result that isn't a row-major matrix}}
   %0 = exec.matmul %a, %a batch [] mnk [4, 4, 4] strides [4, 1], [4, 1] -> [1, 4] offsets [0, 0] epilogue <gelu> : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+func.func @f(%a: tensor<4x4xbf16>, %b: tensor<4x4xbf16>) -> tensor<4x4xf32> {
+  // expected-error @below {{adds a tensor that isn't as its result: 'tensor<4x4xbf16>'}}
+  %0 = exec.matmul %a, %a with %b batch [] mnk [4, 4, 4] strides [4, 1], [4, 1] -> [4, 1] offsets [0, 0] : tensor<4x4xbf16>, tensor<4x4xbf16>, tensor<4x4xbf16> -> tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+
+// -----
+
+func.func @f(%a: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
+  // expected-error @below {{has more results than one without an epilogue}}
+  %0, %1 = exec.matmul %a, %a batch [] mnk [4, 4, 4] strides [4, 1], [4, 1] -> [4, 1] offsets [0, 0] : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>, tensor<4xf32>
+  return %0, %1 : tensor<4x4xf32>, tensor<4xf32>
+}
+
+// -----
+
+func.func @f(%a: tensor<4x4xf32>, %b: tensor<4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
+  // expected-error @below {{has a wrong extra operand for its epilogue: sum_rhs}}
+  %0, %1 = exec.matmul %a, %a with %b batch [] mnk [4, 4, 4] strides [4, 1], [4, 1] -> [4, 1] offsets [0, 0] epilogue <sum_rhs> : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4xf32> -> tensor<4x4xf32>, tensor<4xf32>
+  return %0, %1 : tensor<4x4xf32>, tensor<4xf32>
 }

@@ -49,6 +49,23 @@ func.func @main() -> (tensor<2x2xf32>, tensor<8xf32>) {
 
 // -----
 
+// What is added to a product, by strides that transpose its result, and beside a sum.
+// CHECK: result 0: tensor<4xf32> [107, 315, 210, 422]
+// CHECK: result 1: tensor<2x2xf32> {{\[\[}}107, 210], [315, 422]]
+// CHECK: result 2: tensor<2xf32> [4, 6]
+func.func @main() -> (tensor<4xf32>, tensor<2x2xf32>, tensor<2xf32>) {
+  %w = arith.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %line = arith.constant dense<[100.0, 300.0, 200.0, 400.0]> : tensor<4xf32>
+  %rows = arith.constant dense<[[100.0, 200.0], [300.0, 400.0]]> : tensor<2x2xf32>
+  %0 = exec.matmul %w, %w with %line batch [] mnk [2, 2, 2] strides [2, 1], [2, 1] -> [1, 2] offsets [0, 0]
+    : tensor<2x2xf32>, tensor<2x2xf32>, tensor<4xf32> -> tensor<4xf32>
+  %1, %2 = exec.matmul %w, %w with %rows batch [] mnk [2, 2, 2] strides [2, 1], [2, 1] -> [2, 1] offsets [0, 0] epilogue <sum_rhs>
+    : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>, tensor<2xf32>
+  return %0, %1, %2 : tensor<4xf32>, tensor<2x2xf32>, tensor<2xf32>
+}
+
+// -----
+
 // GELU and its gradient beside a product, as those of the graph.
 // CHECK: result 0: tensor<2x8xf32> {{\[\[}}0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]]
 // CHECK: result 1: tensor<2x8xf32> {{\[\[}}0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]]

@@ -21,6 +21,7 @@ struct MatmulCall {
   StridedTensor a, b, c;
   fbs::Epilogue epilogue = fbs::Epilogue::None;
   bool hasMatrix = false;
+  bool hasAddend = false;
 };
 
 /// Whether an epilogue reads a bias or writes sums.

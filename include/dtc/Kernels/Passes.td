@@ -73,6 +73,9 @@ def FoldEpilogues : Pass<"dtc-fold-epilogues", "::mlir::ModuleOp"> {
         %4 = dtc.activation gelu_tanh %3 : tensor<8x64xf32>
       becomes
         %4 = exec.matmul %x, %w with %bias ... epilogue <bias_gelu> : ... -> tensor<8x64xf32>
+
+    A product that is only added to an accumulator of earlier microbatches is added to it by the
+    library, where the target's can.
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];

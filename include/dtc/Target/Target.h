@@ -43,6 +43,8 @@ struct MatmulLimits {
   size_t rank = 0; ///< most dimensions of a product, its two of a matrix included
   /// Whether products add biases, apply GELU by way of tanh and its gradient, and sum operands up.
   bool epilogues = false;
+  /// Whether a product may be added to what accumulates such products.
+  bool accumulates = false;
 };
 
 /// How a kernel is launched.

@@ -38,7 +38,7 @@ int64_t elementsOf(Type type) { return cast<RankedTensorType>(type).getNumElemen
 /// Which operand and result an epilogue has: how many elements, or none.
 struct EpilogueShape {
   int64_t extra = 0, also = 0;
-  bool alsoIsOptional = false;
+  bool extraIsOptional = false, alsoIsOptional = false;
 };
 
 EpilogueShape shapeOf(Epilogue epilogue, int64_t m, int64_t n) {
@@ -46,31 +46,41 @@ EpilogueShape shapeOf(Epilogue epilogue, int64_t m, int64_t n) {
   case Epilogue::Bias:
     return {n, 0};
   case Epilogue::Gelu:
-    return {0, m * n, true};
+    return {0, m * n, false, true};
   case Epilogue::BiasGelu:
-    return {n, m * n, true};
+    return {n, m * n, false, true};
   case Epilogue::GeluGrad:
     return {m * n, 0};
   case Epilogue::SumLhs:
-    return {0, m};
+    return {m * n, m, true};
   case Epilogue::SumRhs:
-    return {0, n};
+    return {m * n, n, true};
   }
   llvm_unreachable("all epilogues handled");
+}
+
+LogicalResult verifyWithoutEpilogue(MatmulOp op) {
+  if (op.getAlso())
+    return op.emitOpError("has more results than one without an epilogue");
+  if (!op.getExtra())
+    return success();
+  Type result = op.getResult().getType(), extra = op.getExtra().getType();
+  if (elementsOf(extra) != elementsOf(result) ||
+      getElementTypeOrSelf(extra) != getElementTypeOrSelf(result))
+    return op.emitOpError() << "adds a tensor that isn't as its result: " << extra;
+  return success();
 }
 
 LogicalResult verifyEpilogue(MatmulOp op) {
   std::optional<Epilogue> epilogue = op.getEpilogue();
   if (!epilogue)
-    return op.getExtra() || op.getAlso()
-               ? op.emitOpError("has more operands or results than one without an epilogue")
-               : success();
+    return verifyWithoutEpilogue(op);
   int64_t m = op.getMnk()[0], n = op.getMnk()[1];
   if (!op.getBatch().empty() || op.getResultStrides() != ArrayRef<int64_t>{n, 1})
     return op.emitOpError("has an epilogue, but a result that isn't a row-major matrix");
   EpilogueShape shape = shapeOf(*epilogue, m, n);
   for (auto [value, elements, name, isOptional] :
-       {std::tuple(op.getExtra(), shape.extra, "extra operand", false),
+       {std::tuple(op.getExtra(), shape.extra, "extra operand", shape.extraIsOptional),
         {op.getAlso(), shape.also, "second result", shape.alsoIsOptional}}) {
     if (!value && (elements == 0 || isOptional))
       continue;
@@ -83,6 +93,12 @@ LogicalResult verifyEpilogue(MatmulOp op) {
 }
 
 } // namespace
+
+bool MatmulOp::addsExtra() {
+  std::optional<Epilogue> epilogue = getEpilogue();
+  return getExtra() &&
+         (!epilogue || *epilogue == Epilogue::SumLhs || *epilogue == Epilogue::SumRhs);
+}
 
 LogicalResult MatmulOp::verify() {
   auto lhs = cast<RankedTensorType>(getLhs().getType());

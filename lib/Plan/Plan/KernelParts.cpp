@@ -112,6 +112,29 @@ bool isLibraryCall(const Op &op) {
   return op.kind == OpKind::Contraction || op.kind == OpKind::Attention || op.inProduct;
 }
 
+/// Rather than a convolution, or a product of rows that find their experts as the program runs.
+static bool isProduct(const Op &op) {
+  double flops = 2;
+  for (const sharding::Factor &factor : op.rule->factors)
+    flops *= double(factor.size);
+  return op.kind == OpKind::Contraction && op.operands.size() == 2 && flops == op.flops;
+}
+
+bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId id) {
+  const Op &sum = problem.ops[id];
+  if (sum.kind != OpKind::GradientSum || sum.operands.size() != 2 ||
+      problem.values[sum.operands[0]].kind != ValueKind::Accumulator)
+    return false;
+  ValueId term = sum.operands[1];
+  while (facts.producer[term] >= 0 && facts.consumers[term].size() == 1 && !facts.isResult[term]) {
+    const Op &op = problem.ops[facts.producer[term]];
+    if (op.kind != OpKind::View || op.operands.size() != 1)
+      return isProduct(op);
+    term = op.operands[0];
+  }
+  return false;
+}
+
 /// A part of a tensor that attention reads, and that no library reads by strides.
 bool KernelFinder::isCopied(ValueId value) const {
   if (facts.materialized[value])
@@ -188,7 +211,8 @@ Kernel KernelFinder::kernelOf(OpId id) const {
 void KernelFinder::addOp(OpId id) {
   const Op &op = problem.ops[id];
   mergedInto[id] = id;
-  if ((isLibraryCall(op) && !isWidenedProduct(op)) || joinsInPlace(problem, facts, id)) {
+  if ((isLibraryCall(op) && !isWidenedProduct(op)) || joinsInPlace(problem, facts, id) ||
+      isAddedByProduct(problem, facts, id)) {
     members[id] = {kCall};
     return;
   }

@@ -5,6 +5,7 @@
 #include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/AttentionParts.h"
 #include "dtc/Plan/Plan/Flow.h"
+#include "dtc/Plan/Plan/KernelParts.h"
 
 #include <algorithm>
 #include <map>
@@ -453,8 +454,11 @@ void RankExecution::finish() {
       if (result.kind == ResultKind::Output && !buffers[buffer].persistent)
         outputBytes += buffers[buffer].bytes;
       buffers[buffer].persistent = true;
+      const bool isAdded =
+          producer >= 0 && model.isOwnProgram() && isAddedByProduct(problem, facts, producer) &&
+          shardingOf(problem.ops[producer].operands[1]) == shardingOf(result.value);
       if (result.kind == ResultKind::Output ||
-          (result.kind == ResultKind::Gradient && sumsTermsAlone(producer)))
+          (result.kind == ResultKind::Gradient && (sumsTermsAlone(producer) || isAdded)))
         placeAtHome(buffer);
     }
   }

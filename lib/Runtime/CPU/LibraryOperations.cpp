@@ -161,6 +161,8 @@ private:
 MadeOperation makeMatmul(CpuQueue &queue, const MatmulSpec &spec) {
   if (spec.call.epilogue != fbs::Epilogue::None)
     return Status(ErrorCategory::NoFit, "processors have no products with an epilogue");
+  if (spec.call.hasAddend)
+    return Status(ErrorCategory::NoFit, "processors have no products that add to a tensor");
   try {
     auto desc = describe(spec.call, engine());
     if (Status status = checkScratch(scratchBytes(desc), spec.scratchBytes); !status.isOk())

@@ -60,6 +60,8 @@ public:
       pointers.push_back({CUBLASLT_MATMUL_DESC_BIAS_POINTER, next++});
     if (spec.call.hasMatrix)
       pointers.push_back({CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, next++});
+    if (spec.call.hasAddend)
+      addend = next++;
     scratch = next;
   }
 
@@ -101,6 +103,7 @@ private:
   uint64_t offsetBits = 0; ///< of all offsets in bytes
   bool hasEpilogue;
   std::vector<Pointer> pointers;
+  size_t addend = 2;  ///< which address is that of what the product is added to
   size_t scratch = 3; ///< which address is the workspace's
   Owned<cublasLtMatmulDesc_t> desc;
   Owned<cublasLtMatrixLayout_t> first, second, result;
@@ -190,7 +193,7 @@ std::string MatmulOperation::nameOf(bool isWide) const {
             std::to_string(matrix->ld) + " + " + std::to_string(matrix->batchStride) +
             (matrix->isTransposed ? " transposed" : "");
   return text + ", " + std::to_string(plan.batchCount) + " batches, epilogue " +
-         std::to_string(epilogueOf(call)) + ", aligned to " +
+         std::to_string(epilogueOf(call)) + (call.hasAddend ? ", added" : "") + ", aligned to " +
          std::to_string(isWide ? kWide : elementBytes[2]) + ", workspace " +
          std::to_string(workspaceBytes);
 }
@@ -255,8 +258,8 @@ Status MatmulOperation::issue(std::span<const Address> addresses) {
     if (Status status = choose(isWide, /*tuner=*/nullptr); !status.isOk())
       return queue.note(std::move(status));
   const cublasLtMatmulAlgo_t &algorithm = choices[isWide]->algorithms[choices[isWide]->chosen];
-  const double doubles[] = {1, 0};
-  const float floats[] = {1, 0};
+  const double doubles[] = {1, spec.call.hasAddend ? 1.0 : 0.0};
+  const float floats[] = {1, spec.call.hasAddend ? 1.0F : 0.0F};
   const void *alpha = isDouble ? static_cast<const void *>(&doubles[0]) : &floats[0];
   const void *beta = isDouble ? static_cast<const void *>(&doubles[1]) : &floats[1];
   for (const Pointer &pointer : pointers)
@@ -268,10 +271,11 @@ Status MatmulOperation::issue(std::span<const Address> addresses) {
     const char *a = addresses[0] + call[0] * elementBytes[0];
     const char *b = addresses[1] + call[1] * elementBytes[1];
     char *c = addresses[2] + call[2] * elementBytes[2];
-    Status status =
-        DTC_CUDA_CALL(lt, cublasLtMatmul, cublas, desc.handle, alpha, plan.isSwapped ? b : a,
-                      first.handle, plan.isSwapped ? a : b, second.handle, beta, c, result.handle,
-                      c, result.handle, &algorithm, workspace, workspaceBytes, queue.stream);
+    const char *added = addresses[addend] + call[2] * elementBytes[2];
+    Status status = DTC_CUDA_CALL(lt, cublasLtMatmul, cublas, desc.handle, alpha,
+                                  plan.isSwapped ? b : a, first.handle, plan.isSwapped ? a : b,
+                                  second.handle, beta, added, result.handle, c, result.handle,
+                                  &algorithm, workspace, workspaceBytes, queue.stream);
     if (!status.isOk())
       return queue.note(std::move(status));
   }

@@ -92,6 +92,8 @@ std::vector<uint64_t> bytesOfAddresses(const MatmulSpec &spec) {
     bytes.push_back(bytes[2]);
   if (call.hasMatrix)
     bytes.push_back(bytes[2]);
+  if (call.hasAddend)
+    bytes.push_back(bytes[2]);
   if (spec.scratchBytes)
     bytes.push_back(spec.scratchBytes);
   return bytes;

@@ -39,6 +39,7 @@ private:
   Text check(const fbs::Launch &op) const;
   Text check(const fbs::Matmul &op) const;
   Text checkEpilogue(const fbs::Matmul &op) const;
+  Text checkAddend(const fbs::Matmul &op) const;
   Text check(const fbs::Conv &op) const;
   Text check(const fbs::Attention &op) const;
   Text check(const fbs::Collective &op) const;

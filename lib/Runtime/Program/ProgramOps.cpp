@@ -119,7 +119,24 @@ std::string ProgramChecker::check(const fbs::Matmul &op) const {
     return "shapes do not fit: " + shapes;
   if (Text wrong = checkEpilogue(op); !wrong.empty())
     return wrong;
+  if (Text wrong = checkAddend(op); !wrong.empty())
+    return wrong;
   return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();
+}
+
+/// The result fits, and so does what lies as it does.
+std::string ProgramChecker::checkAddend(const fbs::Matmul &op) const {
+  using enum fbs::Epilogue;
+  if (!op.addend())
+    return {};
+  if (!manifest.isForGpu())
+    return "adds a product to a tensor, as GPUs do";
+  if (op.epilogue() != None && op.epilogue() != SumA && op.epilogue() != SumB)
+    return Text("adds a product to a tensor beside its epilogue: ") +
+           fbs::EnumNameEpilogue(op.epilogue());
+  const int64_t size = sizeOf(dtypeOf(op.c()->dtype()));
+  const auto bytes = spanBytes(dimsOf(op.c()->shape()), dimsOf(op.c()->strides()), size);
+  return checkRef(op.addend(), bytes.value_or(0), static_cast<uint64_t>(size));
 }
 
 /// The shapes of the product fit.

@@ -60,7 +60,9 @@ public:
   sharding::AttentionWorkspace attentionWorkspace(Operation *op) const override {
     return cuda::attentionWorkspace(op);
   }
-  target::MatmulLimits matmulLimits() const override { return {kMostProductDims, usesEpilogues()}; }
+  target::MatmulLimits matmulLimits() const override {
+    return {kMostProductDims, usesEpilogues(), /*accumulates=*/true};
+  }
   target::KernelLimits kernelLimits() const override {
     return {kMostOps,
             /*anyExtent=*/false,

@@ -18,6 +18,8 @@ Refs refsOf(fbs::MatmulT &op) {
     (op.epilogue == SumA || op.epilogue == SumB ? writes : reads).push_back(op.vector.get());
   if (op.matrix)
     (op.epilogue == GeluGrad ? reads : writes).push_back(op.matrix.get());
+  if (op.addend)
+    reads.push_back(op.addend.get());
   reads.insert(reads.end(), writes.begin(), writes.end());
   return reads;
 }
@@ -126,6 +128,8 @@ void setScratch(fbs::InstructionT &instruction, const fbs::Ref &ref) {
 
 /// Whether an instruction may write a result over an operand.
 bool mayReplace(const fbs::InstructionT &instruction, uint32_t result, uint32_t operand) {
+  if (const auto *product = instruction.op.AsMatmul(); product && product->addend)
+    return result == instruction.writes.front() && operand == instruction.reads.back();
   const auto *launch = instruction.op.AsLaunch();
   if (!launch)
     return instruction.op.type == fbs::Op::Collective;

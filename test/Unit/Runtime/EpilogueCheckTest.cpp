@@ -81,4 +81,23 @@ TEST(EpilogueCheck, IsOfAMatrixOnAGpu) {
              "row-major matrix");
 }
 
+TEST(EpilogueCheck, AddsATensorThatLiesAsTheResult) {
+  auto added = [](uint64_t place, fbs::Epilogue epilogue, const char *target = "cuda") {
+    return after(
+        [=](fbs::MatmulT &op) {
+          op.addend = std::make_unique<fbs::Ref>(stepRef(place));
+          op.epilogue = epilogue;
+          if (epilogue != None)
+            op.vector = std::make_unique<fbs::Ref>(stepRef(1024));
+        },
+        target);
+  };
+  for (fbs::Epilogue epilogue : {None, SumA, SumB})
+    EXPECT_EQ(added(kArena - 32, epilogue), "");
+  expectSaid(added(kArena - 28, None), "out of the arena");
+  expectSaid(added(2, None), "not aligned");
+  expectSaid(added(0, Bias), "beside its epilogue: Bias");
+  expectSaid(added(0, None, "cpu"), "as GPUs do");
+}
+
 } // namespace

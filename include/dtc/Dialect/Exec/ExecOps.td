@@ -155,7 +155,9 @@ def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
     `result[batch..., m, n] = sum_k lhs[batch..., m, k] * rhs[batch..., k, n]`,
     where each tensor is addressed by strides (in elements) and an offset into
     a contiguous operand, not by its own shape; stride 0 repeats. `mnk` are the
-    sizes of the three matrix dimensions. Products accumulate in f32 at least.
+    sizes of the three matrix dimensions. Products accumulate in f32 at least. `extra` without an
+    epilogue is added to the product, as one of the result's type that lies as the result does. The
+    result may take its place.
 
         %p = exec.matmul %q, %k batch [2, 4] mnk [32, 32, 16]
             strides [2048, 16, 64, 1], [2048, 16, 1, 64] -> [4096, 1024, 32, 1] offsets [0, 0]
@@ -170,6 +172,8 @@ def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
         gelu_grad   p[i, j] * gelu'(extra[i, j])
         sum_lhs     p[i, j], and sums is sum_k lhs[i, k]
         sum_rhs     p[i, j], and sums is sum_k rhs[k, j]
+
+    With the last two, `extra` is added as without an epilogue.
 
     `extra` is read, `also` is the second result: the input of gelu, where it is asked for, or sums.
 
@@ -191,6 +195,12 @@ def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
     type($rhs) (`,` type($extra)^)? `->` type($result) (`,` type($also)^)?
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The place of `extra` among the operands.
+    static constexpr int64_t kExtra = 2;
+    /// Whether `extra` is added to the product. The result may then take its place.
+    bool addsExtra();
+  }];
 }
 
 def Exec_AttentionOp : Exec_Op<"attention", [Pure]> {

@@ -17,6 +17,11 @@ namespace dtc::plan {
 /// By op. Asks the facts for producers, consumers, results and what is materialized.
 std::vector<KernelPart> findKernelParts(const Problem &problem, const ProblemFacts &facts);
 
+/// Whether a sum adds one term to what earlier microbatches left, and a product makes it. Where
+/// programs are dtc's own for GPUs, the product adds to that, and the sum is no kernel
+/// (lib/Kernels/Accumulation.h).
+bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId sum);
+
 /// Whether a library computes an op, or part of it.
 bool isLibraryCall(const Op &op);
 

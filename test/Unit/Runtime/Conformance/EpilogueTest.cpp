@@ -118,6 +118,57 @@ TEST_P(Conformance, EpiloguesOfProducts) {
   });
 }
 
+/// In place, and from elsewhere; beside a sum, and for a batch whose results lie transposed.
+TEST_P(Conformance, AddendsOfProducts) {
+  constexpr int64_t kBatch = 3, kSize = kM * kN;
+  constexpr uint64_t kAddend = 32768;
+  onRanks(1, [&](Rank &rank) {
+    DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
+    for (auto [epilogue, place] : {std::pair(None, kAddend), {None, kC}, {SumB, kC}}) {
+      const int64_t batch = epilogue == None ? kBatch : 1;
+      const Dims strides = epilogue == None ? Dims{kSize, 1, kM} : Dims{kSize, kN, 1};
+      auto tensor = [&](int64_t rows, int64_t columns, const Dims &of) {
+        StridedTensor made{fbs::DType::F32, {batch, rows, columns}, of};
+        if (epilogue != None) { // which has no batch
+          made.shape.erase(made.shape.begin());
+          made.strides.erase(made.strides.begin());
+        }
+        return made;
+      };
+      MatmulCall call{tensor(kM, kK, {kM * kK, kK, 1}),
+                      tensor(kK, kN, {kK * kN, kN, 1}),
+                      tensor(kM, kN, strides),
+                      epilogue,
+                      false,
+                      /*hasAddend=*/true};
+      Floats a = valuesOf(batch * kM * kK, 7), b = valuesOf(batch * kK * kN, 3),
+             added = valuesOf(batch * kSize, 5), wanted = added;
+      for (int64_t n = 0; n < batch; ++n)
+        for (int64_t i = 0; i < kM; ++i)
+          for (int64_t j = 0; j < kN; ++j)
+            for (int64_t k = 0; k < kK; ++k)
+              wanted[n * strides[0] + i * strides[1] + j * strides[2]] +=
+                  a[(n * kM + i) * kK + k] * b[(n * kK + k) * kN + j];
+      DTC_TRY(rank.put(kA, a));
+      DTC_TRY(rank.put(kB, b));
+      DTC_TRY(rank.put(place, added));
+      std::vector<uint64_t> places = {kA, kB, kC};
+      if (epilogue != None)
+        places.push_back(kVector);
+      places.insert(places.end(), {place, kScratch});
+      Status done = rank.issue(0, MatmulSpec{call, kScratchBytes}, places);
+      if (!GetParam().hasEpilogues) {
+        EXPECT_EQ(done.category(), ErrorCategory::NoFit);
+        continue;
+      }
+      DTC_TRY(std::move(done));
+      DTC_TRY(rank.queue(0).synchronize());
+      expectNear(rank.get(kC, batch * kSize), wanted, "c");
+    }
+    return Status::ok();
+  });
+}
+
 TEST_P(Conformance, EpiloguesOfBatchesAreRefused) {
   if (!GetParam().hasEpilogues)
     GTEST_SKIP() << "the target has no epilogues";
