@@ -1,5 +1,7 @@
 #include "Flights.h"
 
+#include "dtc/Dialect/Exec/Queue.h"
+
 using namespace mlir;
 
 namespace dtc::lower {
@@ -8,11 +10,11 @@ Flights::Flights(func::FuncOp function, const DenseMap<Operation *, int64_t> &ti
   Block &block = function.getBody().front();
   int64_t end = times.at(block.getTerminator());
   // From the last op of each queue to the first: a wait counts for all before it.
-  std::vector<std::pair<exec::QueueKind, int64_t>> soonest; // few
+  std::vector<std::pair<exec::Queue, int64_t>> soonest; // few
   for (Operation &op : llvm::reverse(block)) {
     if (!exec::isStarted(&op))
       continue;
-    const exec::QueueKind queue = exec::queueOf(&op);
+    const exec::Queue queue = exec::Queue::of(&op);
     auto known = llvm::find_if(soonest, [&](const auto &each) { return each.first == queue; });
     if (known == soonest.end())
       known = soonest.insert(known, {queue, end});
@@ -28,7 +30,7 @@ Flights::Flights(func::FuncOp function, const DenseMap<Operation *, int64_t> &ti
 bool follows(Operation *op, Operation *started) {
   if (!exec::isStarted(op) || !started->isBeforeInBlock(op))
     return false;
-  if (exec::queueOf(op) == exec::queueOf(started))
+  if (exec::Queue::of(op) == exec::Queue::of(started))
     return true;
   return llvm::any_of(op->getOperands(), [&](Value operand) {
     Operation *before = exec::startedBy(operand);

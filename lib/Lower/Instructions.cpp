@@ -88,10 +88,13 @@ LogicalResult fillCollective(Operation *op, fbs::CollectiveT &call) {
 
 } // namespace
 
-uint8_t ProgramTables::queue(exec::QueueKind kind) {
-  auto found = llvm::find(queues, kind);
+uint8_t ProgramTables::queue(const exec::Queue &queue) {
+  auto found = llvm::find(queues, queue);
+  constexpr size_t kMostQueues = 12; // each has a stream or a thread
+  if (found == queues.end() && queues.size() >= kMostQueues)
+    found = llvm::find_if(queues, [&](const exec::Queue &each) { return each.kind == queue.kind; });
   if (found == queues.end())
-    found = queues.insert(queues.end(), kind);
+    found = queues.insert(queues.end(), queue);
   return static_cast<uint8_t>(found - queues.begin());
 }
 
@@ -215,7 +218,7 @@ template <typename T> void FunctionTranslator::append(Operation *op, T instructi
   auto entry = std::make_unique<fbs::InstructionT>();
   entry->op.Set(std::move(instruction));
   entry->name = nameOf(op);
-  entry->queue = tables.queue(exec::queueOf(op));
+  entry->queue = tables.queue(exec::Queue::of(op));
   entry->reads = valuesOf(op->getOperands());
   entry->writes = valuesOf(op->getResults());
   result->instructions.push_back(std::move(entry));

@@ -6,6 +6,7 @@
 #include "Tokens.h"
 
 #include "dtc-rt/Program_generated.h"
+#include "dtc/Dialect/Exec/Queue.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -31,10 +32,11 @@ struct ProgramKernel {
 /// The parts of a program that its functions share, each made when it is first asked for.
 struct ProgramTables {
   RankGroups groups;
-  std::vector<exec::QueueKind> queues = {exec::QueueKind::Compute};
+  std::vector<exec::Queue> queues = {exec::Queue()};
   std::vector<std::vector<int32_t>> peers = {};
 
-  uint8_t queue(exec::QueueKind kind);
+  /// Of queues for collectives there are some at most; further axes share the first of them.
+  uint8_t queue(const exec::Queue &queue);
   uint32_t peerList(llvm::ArrayRef<int32_t> ranks);
 };
 

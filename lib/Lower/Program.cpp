@@ -156,10 +156,12 @@ private:
 
   void addTables(ProgramTables &tables) {
     program->groups = tables.groups.take();
-    for (exec::QueueKind kind : tables.queues) {
+    for (const exec::Queue &each : tables.queues) {
       auto queue = std::make_unique<fbs::QueueT>();
-      queue->name = exec::stringifyQueueKind(kind);
-      queue->kind = static_cast<fbs::QueueKind>(kind);
+      queue->name = exec::stringifyQueueKind(each.kind);
+      for (StringAttr axis : each.axes ? each.axes.getNames() : ArrayRef<StringAttr>())
+        queue->name += " " + axis.str();
+      queue->kind = static_cast<fbs::QueueKind>(each.kind);
       program->queues.push_back(std::move(queue));
     }
     for (std::vector<int32_t> &list : tables.peers) {

@@ -1,6 +1,8 @@
 #include "Readers.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Exec/LastOf.h"
+#include "dtc/Dialect/Exec/Queue.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Target/LibraryRecords.h"
 
@@ -24,18 +26,21 @@ bool computes(Operation *op) {
 /// Starts what one function exchanges.
 class FunctionStarter {
 public:
-  explicit FunctionStarter(func::FuncOp function) : block(function.getBody().front()) {}
+  explicit FunctionStarter(func::FuncOp function)
+      : function(function), block(function.getBody().front()) {}
 
   void run() {
     SmallVector<Operation *> collectives;
     for (Operation &op : block)
       if (mayStart(&op))
         collectives.push_back(&op);
-    // Collectives of a group come in one order on all its ranks: they share a queue.
     if (!llvm::any_of(collectives, [&](Operation *op) { return hasCompany(op); }))
       return;
     for (Operation *op : llvm::reverse(collectives))
       start(op);
+    for (Operation *op : collectives)
+      if (isa<dist::ReduceScatterOp>(op) && !staysInPlace(op))
+        freeOperands(op);
   }
 
 private:
@@ -80,6 +85,37 @@ private:
     }
   }
 
+  /// Whether parts lie where the whole operands lay, so that nothing is freed.
+  bool staysInPlace(Operation *scatter) {
+    return llvm::any_of(block.getTerminator()->getOpOperands(), [&](OpOperand &returned) {
+      return exec::bufferRoot(returned.get()).getDefiningOp() == scatter &&
+             function.getResultAttr(returned.getOperandNumber(), exec::kRoom);
+    });
+  }
+
+  /// What is scattered is large, and takes memory until somebody has waited. So that is done where
+  /// a collective of another queue is waited for that was started later, if not before.
+  static void freeOperands(Operation *scatter) {
+    SmallVector<exec::WaitOp> waits;
+    for (Operation *user : scatter->getUsers())
+      if (auto wait = dyn_cast<exec::WaitOp>(user))
+        waits.push_back(wait);
+    if (waits.empty())
+      return;
+    for (Operation *next = scatter->getNextNode(); !llvm::is_contained(waits, next);
+         next = next->getNextNode()) {
+      auto other = dyn_cast<exec::WaitOp>(next);
+      Operation *started = other ? exec::startedBy(other.getInput()) : nullptr;
+      if (!started || !scatter->isBeforeInBlock(started) ||
+          exec::Queue::of(started) == exec::Queue::of(scatter))
+        continue;
+      for (exec::WaitOp wait : waits)
+        wait->moveAfter(other);
+      return;
+    }
+  }
+
+  func::FuncOp function;
   Block &block;
 };
 

@@ -69,7 +69,11 @@ private:
   }
 
   void addWithin(fbs::FunctionT &function, const std::vector<Arrival> &arrivals) {
-    std::map<uint32_t, uint32_t> started; // values in flight: their tokens
+    struct Flight {
+      uint32_t token;
+      uint8_t queue;
+    };
+    std::map<uint32_t, Flight> started;   // values in flight
     std::vector<uint32_t> open;           // tokens that nothing has waited for yet
     std::vector<uint32_t> arrived;        // waited for, by what is computed next
     fbs::InstructionT *lastComputed = nullptr;
@@ -77,8 +81,8 @@ private:
     auto arrive = [&](size_t position) {
       for (; next != arrivals.end() && next->before <= position; ++next)
         if (auto known = started.find(next->value); known != started.end()) {
-          addOnce(arrived, known->second);
-          std::erase(open, known->second);
+          addOnce(arrived, known->second.token);
+          std::erase(open, known->second.token);
         }
     };
     for (size_t i = 0; i < function.instructions.size(); ++i) {
@@ -97,11 +101,15 @@ private:
         addOnce(lastComputed->signals, computedToken());
       for (uint32_t token : arrived)
         addOnce(instruction.waits, token);
+      for (uint32_t value : instruction.reads)
+        if (auto known = started.find(value);
+            known != started.end() && known->second.queue != instruction.queue)
+          addOnce(instruction.waits, known->second.token);
       uint32_t token = make(fbs::Scope::Step);
       instruction.signals.push_back(token);
       open.push_back(token);
       for (uint32_t value : instruction.writes)
-        started[value] = token;
+        started[value] = {token, instruction.queue};
     }
     arrive(function.instructions.size());
     arrived.insert(arrived.end(), open.begin(), open.end());

@@ -5,8 +5,9 @@
 //
 // Within a function. What is started on another queue follows all that was computed before it. The
 // last instruction of the compute queue before it signals a token (one for the program: "computed")
-// that it waits for. What comes after an exec.wait waits for a token of its own. So does the end of
-// the function for what nothing waited for: an empty instruction where nothing is left to compute.
+// that it waits for. What comes after an exec.wait waits for a token of its own. So does a
+// collective that reads what one of another queue makes. So does the end of the function for what
+// nothing waited for: an empty instruction where nothing is left to compute.
 //
 //   0 compute     matmul                      signals 0 (computed)
 //   1 collective  all_reduce     waits 0      signals 1

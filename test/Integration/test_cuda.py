@@ -371,6 +371,7 @@ def test_an_artifact_has_cubins_of_three_architectures(tmp_path):
 @pytest.mark.parametrize("devices,plan,flags", [
     (2, "tp=2", ["--precision", "bf16"]),
     (2, "dp=2,zero=3,micro_batch=2", []),
+    (4, "dp=2,tp=2,zero=1,micro_batch=2", []),  # collectives on two streams
     (4, "dp=2,pp=2,schedule=1f1b,micro_batch=2", []),
 ])
 def test_ranks_that_share_a_gpu(tmp_path, devices, plan, flags):

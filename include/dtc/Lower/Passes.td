@@ -88,8 +88,9 @@ def StartCollectives : Pass<"dtc-start-collectives", "::mlir::ModuleOp"> {
   let summary = "let collectives go on while other things are computed";
   let description = [{
     Where anything is computed between a collective of a function and what reads its result, the
-    collectives of that function are started on a queue of their own. Each is waited for where its
-    result is read first, unless another collective reads it, which begins behind it.
+    collectives of that function are started, on a queue for each list of axes. Each is waited for
+    where its result is read first, unless another collective reads it, which begins behind it. What
+    is scattered is waited for before, where it can be, so that the whole takes no memory for long.
 
         %s = dist.reduce_scatter sum %g dim 0 on @mesh {"dp"} : ...
         %y = exec.matmul %x, %w ...

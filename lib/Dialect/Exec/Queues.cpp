@@ -2,6 +2,7 @@
 #include "VerifyAttributes.h"
 
 #include "dtc/Dialect/Exec/LastOf.h"
+#include "dtc/Dialect/Exec/Queue.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -23,6 +24,14 @@ void ExecDialect::registerAttributes() {
 QueueKind exec::queueOf(Operation *op) {
   auto queue = op->getAttrOfType<QueueKindAttr>(ExecDialect::kQueue);
   return queue ? queue.getValue() : QueueKind::Compute;
+}
+
+Queue Queue::of(Operation *op) {
+  Queue result;
+  result.kind = queueOf(op);
+  if (result.kind == QueueKind::Collective)
+    result.axes = op->getAttrOfType<dist::AxesAttr>("axes");
+  return result;
 }
 
 Operation *exec::startedBy(Value value) {
@@ -68,14 +77,16 @@ bool isReturnedAs(OpOperand &use, graph::RoleKind kind) {
   return role && role.getKind() == kind;
 }
 
-/// Results of a started op: nothing may use them but who waits, the op's own queue, and,
-/// of a receive, an inbox.
-LogicalResult verifyFlight(Operation *op, QueueKind queue) {
+/// Results of a started op: nothing may use them but who waits, the op's own queue, collectives,
+/// whose queues wait by themselves, and, of a receive, an inbox.
+LogicalResult verifyFlight(Operation *op) {
   for (OpResult result : op->getResults())
     for (OpOperand &use : result.getUses()) {
       Operation *user = use.getOwner();
       bool arrives = isa<ReceiveOp>(op) && isReturnedAs(use, graph::RoleKind::Inbox);
-      if (!isa<WaitOp>(user) && queueOf(user) != queue && !arrives)
+      const Queue own = Queue::of(op), its = Queue::of(user);
+      bool follows = own == its || (own.kind == QueueKind::Collective && its.kind == own.kind);
+      if (!isa<WaitOp>(user) && !follows && !arrives)
         return user->emitOpError("uses a value in flight without exec.wait, operand: ")
                << use.getOperandNumber();
     }
@@ -146,7 +157,7 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (!mayStart(op, queue.getValue()))
     return op->emitOpError("can't be started on the queue: ")
            << stringifyQueueKind(queue.getValue());
-  return verifyFlight(op, queue.getValue());
+  return verifyFlight(op);
 }
 
 LogicalResult ExecDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned,

@@ -47,6 +47,26 @@ protected:
   std::unique_ptr<fbs::ProgramT> program;
 };
 
+constexpr const char *kTwoAxes = R"mlir(
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @update(%x: tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">})
+    -> (tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">}, tensor<8xf32> {dtc.role = #dtc.role<state, "x", exp_avg>})
+    attributes {dtc.runs = #dtc.runs<step>} {
+  %a = exec.copy %x : tensor<16xf32>
+  %s = dist.reduce_scatter sum %a dim 0 on @mesh {"dp"} {exec.queue = #exec.queue<collective>} : tensor<16xf32> -> tensor<8xf32>
+  %b = exec.copy %x : tensor<16xf32>
+  %r = dist.all_reduce sum %b on @mesh {"tp"} {exec.queue = #exec.queue<collective>} : tensor<16xf32>
+  %t = exec.wait %r : tensor<16xf32>
+  %c = exec.copy %t : tensor<16xf32>
+  %p = dist.all_reduce sum %s on @mesh {"tp"} {exec.queue = #exec.queue<collective>} : tensor<8xf32>
+  %q = exec.wait %p : tensor<8xf32>
+  return %c, %q : tensor<16xf32>, tensor<8xf32>
+}
+exec.schedule microbatches 1 {
+  exec.call @update microbatch 0 slot 0
+}
+)mlir";
+
 constexpr const char *kReduced = R"mlir(
 dist.mesh @mesh ["dp" = 2]
 func.func @update(%x: tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">})
@@ -97,7 +117,7 @@ TEST_F(TokensTest, WhatIsStartedFollowsWhatWasComputed) {
   build(kReduced);
   ASSERT_EQ(program->queues.size(), 2u);
   EXPECT_EQ(program->queues[1]->kind, fbs::QueueKind::Collective);
-  EXPECT_EQ(program->queues[1]->name, "collective");
+  EXPECT_EQ(program->queues[1]->name, "collective dp");
   // copy, all_reduce, copy, copy, all_reduce, and a join: nothing is computed after the last wait.
   ASSERT_EQ(program->functions[0]->instructions.size(), 6u);
   EXPECT_EQ(at(0, 0).queue, 0);
@@ -114,6 +134,51 @@ TEST_F(TokensTest, WhatIsStartedFollowsWhatWasComputed) {
   EXPECT_EQ(at(0, 5).waits, (List{2}));
   EXPECT_EQ(at(0, 5).signals, (List{0})) << "what the next call starts follows this call";
   EXPECT_EQ(program->tokens, (std::vector<fbs::Scope>(3, fbs::Scope::Step)));
+}
+
+TEST_F(TokensTest, CollectivesAlongOtherAxesDontWaitForOneAnother) {
+  build(kTwoAxes);
+  ASSERT_EQ(program->queues.size(), 3u);
+  for (auto [i, name] : {std::pair(1, "collective dp"), std::pair(2, "collective tp")}) {
+    EXPECT_EQ(program->queues[i]->kind, fbs::QueueKind::Collective);
+    EXPECT_EQ(program->queues[i]->name, name);
+  }
+  // copy, reduce_scatter, copy, all_reduce, copy, all_reduce of the part, and a join
+  EXPECT_EQ(at(0, 1).queue, 1);
+  EXPECT_EQ(at(0, 1).signals, (List{1}));
+  EXPECT_EQ(at(0, 3).queue, 2);
+  EXPECT_EQ(at(0, 3).waits, (List{0})) << "for what was computed";
+  EXPECT_EQ(at(0, 4).waits, (List{2}));
+  EXPECT_EQ(at(0, 5).queue, 2);
+  EXPECT_EQ(at(0, 5).waits, (List{0, 1})) << "for the part that it reads, too";
+}
+
+/// A mesh of 13 axes, and a sum along each of them.
+static std::string manyAxes() {
+  constexpr int count = 13;
+  std::string axes, body;
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i), before = i == 0 ? "x" : "t" + std::to_string(i - 1);
+    axes += (i ? ", " : "") + ("\"a" + n + "\" = 2");
+    body += "%s" + n + " = dist.all_reduce sum %" + before + " on @mesh {\"a" + n +
+            "\"} {exec.queue = #exec.queue<collective>} : tensor<16xf32>\n%t" + n +
+            " = exec.wait %s" + n + " : tensor<16xf32>\n";
+  }
+  return "dist.mesh @mesh [" + axes +
+         "]\nfunc.func @update(%x: tensor<16xf32> {dtc.role = #dtc.role<parameter, \"x\">}) -> "
+         "(tensor<16xf32> {dtc.role = #dtc.role<parameter, \"x\">}) attributes {dtc.runs = "
+         "#dtc.runs<step>} {\n" +
+         body + "return %t" + std::to_string(count - 1) +
+         " : tensor<16xf32>\n}\nexec.schedule microbatches 1 {\n  exec.call @update microbatch 0 "
+         "slot 0\n}\n";
+}
+
+TEST_F(TokensTest, MoreAxesThanQueuesShareOne) {
+  build(manyAxes().c_str());
+  ASSERT_EQ(program->queues.size(), 12u);
+  EXPECT_EQ(at(0, 10).queue, 11);
+  EXPECT_EQ(at(0, 11).queue, 1);
+  EXPECT_EQ(at(0, 12).queue, 1);
 }
 
 TEST_F(TokensTest, MessagesWaitForTheirPlaces) {

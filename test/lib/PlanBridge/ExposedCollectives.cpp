@@ -1,9 +1,9 @@
 // What the collectives of a scheduled program take, and how much of that nothing is computed
-// beside, by the cost model. The calls of each rank are played on two streams as the runtime issues
-// them. Computation goes in order. A collective with a queue of its own begins once all that stands
-// before it is computed, and those before it on the queue have ended. An exec.wait, and the end of a
-// function, wait for it. Both streams slow down while both run (OverlapSlowdown.h). Messages between
-// stages take no time here.
+// beside, by the cost model. The calls of each rank are played as the runtime issues them.
+// Computation goes in order. So do collectives of one queue, each of which begins once all that
+// stands before it is computed. An exec.wait, and the end of a function, wait for them. All slow
+// down while computation and collectives run at once (OverlapSlowdown.h). Collectives of different
+// queues share the links that they both use. Messages between stages take no time here.
 //
 // One JSON object for each module of a rank:
 //
@@ -15,7 +15,7 @@
 #include "KernelBytes.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
-#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Exec/Queue.h"
 #include "dtc/Kernels/ElementTypes.h"
 #include "dtc/Plan/Cost/CostModel.h"
 #include "dtc/Sharding/Reshard.h"
@@ -26,7 +26,7 @@
 #include "llvm/Support/JSON.h"
 
 #include <algorithm>
-#include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 
@@ -44,8 +44,10 @@ using Key = std::pair<std::string, std::string>; ///< kind, axes
 
 struct Collective {
   Traffic *traffic = nullptr;
+  exec::Queue queue;
   double left = 0;     ///< seconds that it still takes alone
   double computed = 0; ///< alone, when it was started
+  int level = 0;       ///< of the network
   plan::OverlapSlowdown slowdown;
 };
 using Started = std::shared_ptr<Collective>;
@@ -114,8 +116,8 @@ private:
     } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
       waitFor(wait.getInput());
     } else if (isa<func::ReturnOp>(op)) {
-      while (!queue.empty())
-        finish(queue.front());
+      while (!underWay.empty())
+        finish(underWay.front());
       open.clear();
     } else {
       compute(secondsOf(op));
@@ -179,15 +181,12 @@ private:
     ++traffic.calls;
     traffic.bytes += bytes;
     traffic.seconds += seconds;
-    auto started = std::make_shared<Collective>(
-        Collective{&traffic, seconds, computed,
-                   model.overlapSlowdown(model.groupShape(axes, mesh).level)});
-    if (!op->hasAttr(exec::ExecDialect::kQueue)) { // in the order of what is computed
-      traffic.exposed += seconds;
-      now += seconds;
-      return;
-    }
-    queue.push_back(started);
+    const int level = int(model.groupShape(axes, mesh).level);
+    auto started = std::make_shared<Collective>(Collective{
+        &traffic, exec::Queue::of(op), seconds, computed, level, model.overlapSlowdown(level)});
+    underWay.push_back(started);
+    if (!exec::isStarted(op)) // in the order of what is computed
+      return finish(started);
     for (Value result : op->getResults())
       open[result] = started;
   }
@@ -199,44 +198,67 @@ private:
     finish(known->second);
   }
 
+  /// The first of each queue, which is on its way.
+  std::vector<Started> firsts() const {
+    std::vector<Started> result;
+    for (const Started &each : underWay)
+      if (std::ranges::none_of(result,
+                               [&](const Started &other) { return other->queue == each->queue; }))
+        result.push_back(each);
+    return result;
+  }
+
+  /// How many of them use the links of one.
+  static double sharersOf(const Collective &one, const std::vector<Started> &all) {
+    return double(
+        std::ranges::count_if(all, [&](const Started &each) { return each->level == one.level; }));
+  }
+
+  /// Until so many seconds have passed, or one has arrived; returns how many have. `slows`: beside
+  /// computation.
+  double advance(const std::vector<Started> &all, double seconds, bool slows) {
+    auto paceOf = [&](const Collective &one) {
+      return sharersOf(one, all) * (slows ? one.slowdown.communication : 1);
+    };
+    Started next;
+    for (const Started &each : all)
+      if (const double left = each->left * paceOf(*each); left <= seconds) {
+        seconds = left;
+        next = each;
+      }
+    for (const Started &each : all)
+      each->left -= seconds / paceOf(*each);
+    now += seconds;
+    if (next)
+      underWay.erase(std::ranges::find(underWay, next));
+    return seconds;
+  }
+
   /// Nothing is computed meanwhile.
   void finish(const Started &collective) {
-    while (std::find(queue.begin(), queue.end(), collective) != queue.end()) {
-      Started first = queue.front();
-      now += first->left;
-      first->traffic->exposed += first->left;
-      leave();
+    while (std::ranges::find(underWay, collective) != underWay.end()) {
+      const std::vector<Started> all = firsts();
+      const Started &first = *std::ranges::find(all, collective->queue, &Collective::queue);
+      first->traffic->exposed += advance(all, std::numeric_limits<double>::infinity(), false);
     }
     if (collective->computed >= 0)
       collective->traffic->beside += computed - collective->computed;
     collective->computed = -1;
   }
 
-  void leave() {
-    queue.front()->left = 0;
-    queue.pop_front();
-  }
-
   void compute(double seconds) {
     computed += seconds;
     while (seconds > 0) {
-      if (queue.empty()) {
+      const std::vector<Started> all = firsts();
+      if (all.empty()) {
         now += seconds;
         return;
       }
-      Collective &first = *queue.front();
-      const double toEnd = seconds * first.slowdown.compute,
-                   toArrival = first.left * first.slowdown.communication,
-                   passed = std::min(toEnd, toArrival);
-      now += passed;
-      first.traffic->exposed += passed * (1 - 1 / first.slowdown.compute);
-      if (toArrival <= toEnd) {
-        leave();
-        seconds = toEnd == passed ? 0 : seconds - passed / first.slowdown.compute;
-      } else {
-        first.left -= passed / first.slowdown.communication;
-        seconds = 0;
-      }
+      const Collective &slowest = **std::ranges::max_element(
+          all, {}, [](const Started &each) { return each->slowdown.compute; });
+      const double toEnd = seconds * slowest.slowdown.compute, passed = advance(all, toEnd, true);
+      slowest.traffic->exposed += passed * (1 - 1 / slowest.slowdown.compute);
+      seconds = passed == toEnd ? 0 : seconds - passed / slowest.slowdown.compute;
     }
   }
 
@@ -246,7 +268,7 @@ private:
   SymbolTable symbols;
   double now = 0, computed = 0; ///< seconds so far, and those of what was computed, alone
   std::map<Key, Traffic> traffics;
-  std::deque<Started> queue; ///< that haven't arrived; the first one is on its way
+  std::vector<Started> underWay; ///< as they were started, until they arrive
   llvm::DenseMap<Value, Started> open;
 };
 

@@ -29,7 +29,8 @@ def Exec_Dialect : Dialect {
         %y = exec.launch @more(%x) ...          // meanwhile
         %t = exec.wait %s : tensor<64xf32>      // %s can be read as %t from here on
 
-    Ops of the same queue may use each other's results in flight. Messages go through arguments
+    Collectives along the same axes share a queue. Ops of the same queue may use each other's results
+    in flight, as collectives may those of others. Messages go through arguments
     and results of the roles inbox and outbox, whose buffers outlive a call: a function that
     takes an inbox waits for it; one that makes an outbox waits by itself until what was sent
     from there before has left.
