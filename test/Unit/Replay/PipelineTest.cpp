@@ -226,6 +226,21 @@ TEST_F(Faults, UpdateBeforeTheLastMicrobatch) {
          "microbatches");
 }
 
+/// Only what was scattered is a part.
+TEST_F(Faults, PartOfAGradientThatIsWhole) {
+  auto &update = function(0, "update");
+  auto argument = std::ranges::find_if(update.arguments, [&](const fbs::BoundValue &bound) {
+    return program(0).bindings[bound.binding()]->kind == fbs::BindingKind::Gradient;
+  });
+  fbs::Value &value = update.values[argument->value()];
+  const uint64_t bytes = value.bytes();
+  value = fbs::Value(value.ref(), bytes / 2);
+  expect("takes " + std::to_string(bytes / 2) + " bytes of Gradient 'g0', of which " +
+         std::to_string(bytes) + " were given");
+  value = fbs::Value(value.ref(), 2 * bytes);
+  expect("has another size than its binding: Gradient 'g0'");
+}
+
 /// A function of the last microbatch alone, which says for which other one it stands.
 TEST_F(Faults, FunctionOfTheLastMicrobatch) {
   const size_t index = pipeline.callIndex(0, "backward0", 3);
