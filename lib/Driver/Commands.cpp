@@ -98,7 +98,7 @@ static Failure compile(Environment &env, const Options &options, const Answer &a
     return endAfter(*request, imported, answer);
 
   auto trained =
-      buildTraining(request->options, std::move(*imported), slotsFor(options, request->spec));
+      buildTraining(request->options, std::move(*imported), slotsFor(*request, request->spec));
   if (!trained || options.until == Phase::Train)
     return endAfter(*request, trained, answer);
 

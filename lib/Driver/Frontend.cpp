@@ -125,26 +125,28 @@ static int64_t vocabularyOf(ModuleOp module) {
 
 /// GPUs multiply by libraries. Without slots of its own for each expert, each row would read the
 /// weights of its experts.
-pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Degrees &degrees) {
-  if (options.onlyPlan && options.target != Target::CPU && degrees.capacity.isWorstCase())
+pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Degrees &degrees) {
+  const Options &options = request.options;
+  const bool isOthers =
+      options.onlyPlan && options.target != Target::CPU && !request.isForOwnProgram();
+  if (isOthers && degrees.capacity.isWorstCase())
     return {};
   return {degrees.ep, degrees.cp, degrees.capacity.factor, degrees.overflow == plan::Overflow::Drop,
           options.target == Target::CUDA};
 }
 
-pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Spec &spec) {
+pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Spec &spec) {
   plan::Degrees degrees;
   for (const plan::Setting &setting : plan::settings())
     plan::applyPin(setting, spec, degrees);
-  return slotsFor(options, degrees);
+  return slotsFor(request, degrees);
 }
 
 Outcome<Trained> importForTraining(const Request &request, const import::ModelFile &file) {
   auto imported = importModel(request, file);
   if (!imported)
     return imported.category();
-  return buildTraining(request.options, std::move(*imported),
-                       slotsFor(request.options, request.spec));
+  return buildTraining(request.options, std::move(*imported), slotsFor(request, request.spec));
 }
 
 static bool isMixture(ModuleOp module) {

@@ -93,10 +93,10 @@ Outcome<Trained> buildTraining(const Options &options, Imported imported,
 /// Both phases, with the slots that the SPEC asks for.
 Outcome<Trained> importForTraining(const Request &request, const import::ModelFile &file);
 
-/// What a program that runs needs of experts that rows look up. Plans for other machines take it
-/// that all are chosen equally often, and need none unless a capacity is asked for.
-pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Degrees &degrees);
-pipelines::SlotsPipeline slotsFor(const Options &options, const plan::Spec &spec);
+/// What dtc's own program needs of experts that rows look up. Plans for other programs take it that
+/// all are chosen equally often, and need no slots unless a capacity is asked for.
+pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Degrees &degrees);
+pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Spec &spec);
 
 /// Refuses, before any long work, what could be planned but not compiled. Where an artifact is
 /// asked for, gives its weights; those of the model file are moved there.

@@ -108,8 +108,7 @@ static std::string addRead(const plan::Spec &read, plan::Spec &spec) {
 static int64_t classMultiple(const Request &request) {
   constexpr int64_t kLeast = 64, kMostOther = 16;
   const Options &options = request.options;
-  const bool isOther = request.preset || !(request.cluster.software == plan::Software());
-  if (isOther || (options.target == Target::CPU && options.devices == 1))
+  if (!request.isForOwnProgram() || (options.target == Target::CPU && options.devices == 1))
     return 1;
   const int64_t other = options.devices >> llvm::countr_zero(uint64_t(options.devices));
   return kLeast * (other <= kMostOther ? other : 1);

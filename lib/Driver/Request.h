@@ -31,6 +31,9 @@ struct Request {
   bool hasPlanFile() const { return !planText.empty(); }
   /// True while the data-parallel degree, and with it the batch, isn't known.
   bool isBatchOpen() const { return !spec.dp; }
+  /// Whether dtc's own program would run the plan: no other one is named, and the cluster says
+  /// nothing of another one's software.
+  bool isForOwnProgram() const { return !preset && cluster.software == plan::Software(); }
 };
 
 Outcome<Request> readRequest(const Options &options);

@@ -120,7 +120,9 @@ def test_ranks_of_context_parallelism_send_their_own_rows(tmp_path, samples):
     """32 tokens of a sample, with two choices each, in parts: a rank sends the rows of its part (32 numbers in fp32, and the
     choices) to the ranks of ep and back, in both passes. Experts' gradients are summed over dp and cp."""
     cluster = tmp_path / "slow.yaml"  # where bytes are all that counts
-    cluster.write_text("{device: h100, devices_per_node: 4, intra_node: {bandwidth_gbs: 0.01, latency_us: 1}}")
+    # Of a program that isn't dtc's, so that there are no slots.
+    cluster.write_text("{device: h100, devices_per_node: 4, intra_node: {bandwidth_gbs: 0.01, latency_us: 1}, "
+                       "software: {flash_attention: 3}}")
 
     def sent(spec: str) -> dict:
         planned = json.loads(check_call("dtc", "plan", MODELS / "mixtral.onnx", "--gpus", 4, "--cluster", cluster, "--plan",

@@ -128,7 +128,7 @@ Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees
   if (failed(model))
     return ErrorCategory::InputRefused;
   auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut},
-                            slotsFor(planner.request.options, degrees));
+                            slotsFor(planner.request, degrees));
   if (!step)
     return step.category();
   return prepare(planner, std::move(*step));

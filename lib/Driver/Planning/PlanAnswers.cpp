@@ -2,6 +2,7 @@
 
 #include "Conditions.h"
 
+#include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Report/Explanation.h"
 #include "dtc/Report/Json.h"
 #include "dtc/Report/PlanText.h"
@@ -30,11 +31,37 @@ Outcome<Planned> planModel(Environment &env, const Request &request,
   return makePlan(env, request, file, std::move(*trained));
 }
 
+/// How many times the rows that choose experts are computed.
+static double timesOfRows(const plan::Problem &problem) {
+  double most = 1;
+  for (const plan::Op &op : problem.ops)
+    if (op.name == graph::ToSlotsOp::getOperationName())
+      most = std::max(most, double(problem.values[op.results[0]].elements()) /
+                                double(problem.values[op.operands[0]].elements()));
+  return most;
+}
+
+/// What slots for the worst case cost. Who asked for these knows it.
+static std::optional<std::string> warningOfSlots(const Request &request, const Planned &planned) {
+  constexpr double kMuch = 2;
+  const double times = timesOfRows(planned.problem);
+  if (request.spec.capacity || times < kMuch)
+    return std::nullopt;
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f", times);
+  const char *others = request.options.onlyPlan ? "; --for plans other programs" : "";
+  return "experts have slots for whatever tokens choose, and compute " + std::string(text) +
+         " times the rows; capacity= pins fewer" + others;
+}
+
 std::vector<std::string> warningsOf(const Request &request, const Planned &planned) {
   const training::Precision precision = request.options.train.precision;
   const bool isBf16 =
       precision == training::Precision::BF16 || precision == training::Precision::BF16True;
-  return report::planWarnings(factsOf(request, planned), isBf16);
+  std::vector<std::string> warnings = report::planWarnings(factsOf(request, planned), isBf16);
+  if (auto warning = warningOfSlots(request, planned))
+    warnings.push_back(*warning);
+  return warnings;
 }
 
 std::string yamlOf(const Planned &planned) {

@@ -158,7 +158,7 @@ static bool fitsWith(const Planner &planner, const BatchChoice &batch,
   auto model = planner.file.import(batch.perCall());
   if (failed(model))
     return false;
-  pipelines::SlotsPipeline slots = slotsFor(planner.request.options, planner.request.spec);
+  pipelines::SlotsPipeline slots = slotsFor(planner.request, planner.request.spec);
   slots.capacity = capacity.factor;
   auto step = buildTraining(planner.request.options, Imported{std::move(*model), batch}, slots);
   if (!step)

@@ -2,7 +2,7 @@
 //
 // Which rank has how many of them is known at run time alone. A program that is shared out gets
 // slots for them before it is planned (Graph/SlotOps.td), and its problem has no such rows any
-// more. Plans for other machines are of problems without slots, as if all experts were chosen
+// more. Plans for other programs are of problems without slots, as if all experts were chosen
 // equally often.
 #pragma once
 
