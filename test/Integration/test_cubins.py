@@ -107,3 +107,19 @@ def test_a_kernel_has_the_code_of_the_whole_program(assembler, model, architectu
         assert kernel.encode() in names and b"dtc_ke" not in made[f"code/{architecture}/{kernel}.cubin"]
         tables += [name for name in names if name.startswith(f"{kernel}_table".encode())]
     assert bool(tables) == (model == "gpt2_mask")
+
+
+def test_spilled_registers_are_translated_again(assembler):
+    """At level 1, whose cubin is taken where it spills less. Here ptxas itself says nothing, and the stand-in warns."""
+    tool, calls = assembler.folder / "ptxas", assembler.folder / "calls"
+    tool.write_text(f"""#!/bin/sh
+echo "$*" >> {calls}
+{PTXAS} "$@" || exit
+case "$*" in *-O1*) ;; *) echo "ptxas warning : Registers are spilled to local memory in function 'f', 8 bytes spill stores" >&2 ;; esac
+""")
+    again = assembler.compile("again.dtc", model="mlp")
+    kernels = kernels_of(assembler.folder / "again.dtc")
+    asked = calls.read_text().splitlines()
+    assert len(asked) == 2 * len(kernels) and sum(line.endswith("-warn-spills -O1") for line in asked) == len(kernels)
+    tool.write_text(f'#!/bin/sh\nexec {PTXAS} "$@" -O1\n')
+    assert assembler.compile("level1.dtc", model="mlp", DTC_CUBIN_CACHE="off") == again

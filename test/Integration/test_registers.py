@@ -38,7 +38,7 @@ ONE = (1, "dp=1")
 FEW = [(2, "tp=2,sp=on"), (2, "dp=2,zero=3,micro_batch=2"), (2, "pp=2,dp=1,schedule=zbv,micro_batch=1"), (1, "recompute=full"),
        (2, "cp=2,cp_by=keys")]
 
-CASES = [
+CASES = list(dict.fromkeys([
     *((f"{model}.onnx", precision, *ONE) for model in ["mlp", *LANGUAGE, *VISION] for precision in PRECISIONS),
     *((program, "bf16", *ONE) for program in PROGRAMS),
     *((program, "fp32", *ONE) for program in PROGRAMS if not (MODELS / program).with_suffix(".onnx").exists()),
@@ -48,10 +48,11 @@ CASES = [
     *((f"{model}.onnx", "bf16", *plan) for model in VISION for plan in OF_IMAGES),
     *((f"{model}.onnx", "bf16", *ONE, *recipe) for model in ("gpt2", "resnet_tiny") for recipe in RECIPES),
     *((f"{model}.onnx", "bf16-true", *ONE) for model in ("gpt2", "llama", "resnet_tiny")),
-]
+]))  # plans have one device, too
 ALWAYS = {
     ("mlp.onnx", "fp32", *ONE), ("gpt2.onnx", "fp32", *ONE), ("llama.onnx", "bf16", *ONE), ("moe.onnx", "bf16", *ONE),
-    ("gpt2.onnx", "fp16", *ONE), ("convnext.onnx", "bf16", *ONE), ("codes.pt2", "bf16", *ONE), ("hf/mamba.pt2", "fp32", *ONE),
+    ("gpt2.onnx", "fp16", *ONE), ("convnext.onnx", "bf16", *ONE), ("codes.pt2", "bf16", *ONE), ("hf/mamba.pt2", "bf16", *ONE),
+    ("t5.onnx", "fp16", *ONE),
     ("gpt2.onnx", "bf16", 2, "dp=2,zero=3,micro_batch=2"), ("gpt2.onnx", "bf16", 2, "cp=2,cp_by=ring"),
     ("llama.onnx", "bf16", 2, "pp=2,dp=1,schedule=zbv,micro_batch=1"), ("llama.onnx", "bf16", 2, "tp=2,recompute=full"),
     ("mixtral.onnx", "bf16", 4, "dp=2,ep=2"),
@@ -61,12 +62,18 @@ ALL = bool(os.environ.get("DTC_ALL_OF_CUDA"))
 
 
 class Assembler:
-    """A ptxas that notes its account of each kernel, and a cache that all tests share."""
+    """A ptxas that notes its last account of each kernel, and a cache that all tests share."""
 
     def __init__(self, folder: pathlib.Path):
         self.accounts, self.count, tool = folder / "accounts", 0, folder / "ptxas"
         self.accounts.mkdir()
-        tool.write_text(f'#!/bin/sh\nexec {PTXAS} -v "$@" 2>$(mktemp {self.accounts}/XXXXXXXXXX)\n')
+        tool.write_text(f"""#!/bin/sh
+account={self.accounts}/$(basename $(dirname $2))
+{PTXAS} "$@" -v 2>$account
+code=$?
+cat $account >&2
+exit $code
+""")
         tool.chmod(0o755)
         self.environment = os.environ | {"DTC_PTXAS": str(tool), "DTC_CUBIN_CACHE": str(folder / "cache")}
 

@@ -18,6 +18,8 @@ namespace {
 constexpr uint64_t kMostBytes = uint64_t(512) << 20;
 constexpr uint64_t kMostEntries = 16384;
 constexpr size_t kDigestBytes = 32;
+/// Another text where `assemble` makes other cubins of the same kernels.
+constexpr StringRef kHowAssembled = "without spills";
 
 using Digest = std::array<uint8_t, kDigestBytes>;
 
@@ -85,7 +87,8 @@ CubinCache::~CubinCache() {
 
 std::string CubinCache::keyOf(const PtxKernel &kernel, const std::string &architecture) const {
   SHA256 hash;
-  for (StringRef part : {StringRef(tool), StringRef(architecture), StringRef(kernel.ptx)}) {
+  for (StringRef part :
+       {kHowAssembled, StringRef(tool), StringRef(architecture), StringRef(kernel.ptx)}) {
     hash.update(std::to_string(part.size()) + " ");
     hash.update(part);
   }

@@ -48,25 +48,45 @@ static Error failedCommand(ArrayRef<StringRef> arguments, StringRef kernel, Stri
   return createStringError(inconvertibleErrorCode(), text + said);
 }
 
-Cubin assemble(const std::string &ptxas, const PtxKernel &kernel, const std::string &architecture) {
-  target::TemporaryFolder folder;
-  if (folder.error())
-    return createStringError(folder.error(), "cannot create a temporary folder");
-  std::string input = folder.file(kernel.name + ".ptx"), said = folder.file("messages"),
-              output = folder.file(kernel.name + ".cubin"), arch = "-arch=" + architecture;
-  if (Error failed = target::writeFile(input, kernel.ptx))
-    return failed;
-  StringRef arguments[] = {ptxas, arch, input, "-o", output};
+/// True where registers are spilled to local memory, of which ptxas warns. What it says goes to a
+/// new file.
+static Expected<bool> run(ArrayRef<StringRef> arguments, const PtxKernel &kernel,
+                          const std::string &said) {
+  StringRef ptxas = arguments.front();
   std::optional<StringRef> redirects[] = {StringRef(), StringRef(said), StringRef(said)};
   std::string why;
   int status = sys::ExecuteAndWait(ptxas, arguments, std::nullopt, redirects, 0, 0, &why);
   if (status != 0 && !why.empty())
     return createStringError(inconvertibleErrorCode(), "cannot run " + ptxas + ": " + why);
-  if (status != 0) {
-    auto messages = MemoryBuffer::getFile(said);
-    return failedCommand(arguments, kernel.name, messages ? (*messages)->getBuffer().trim() : "");
-  }
-  return readFile(output);
+  auto file = MemoryBuffer::getFile(said);
+  StringRef messages = file ? (*file)->getBuffer().trim() : "";
+  if (status != 0)
+    return failedCommand(arguments, kernel.name, messages);
+  return messages.contains("Registers are spilled");
+}
+
+/// ptxas spills a few bytes of some kernels although it has registers left. At its level 1 it
+/// doesn't.
+Cubin assemble(const std::string &ptxas, const PtxKernel &kernel, const std::string &architecture) {
+  target::TemporaryFolder folder;
+  if (folder.error())
+    return createStringError(folder.error(), "cannot create a temporary folder");
+  std::string input = folder.file(kernel.name + ".ptx"),
+              output = folder.file(kernel.name + ".cubin"), arch = "-arch=" + architecture;
+  if (Error failed = target::writeFile(input, kernel.ptx))
+    return failed;
+  SmallVector<StringRef> arguments = {ptxas, arch, input, "-o", output, "-warn-spills"};
+  Expected<bool> spills = run(arguments, kernel, folder.file("messages"));
+  if (!spills)
+    return spills.takeError();
+  Cubin first = readFile(output);
+  if (!first || !*spills)
+    return first;
+  arguments.push_back("-O1");
+  Expected<bool> stillSpills = run(arguments, kernel, folder.file("messages-again"));
+  if (!stillSpills)
+    return stillSpills.takeError();
+  return *stillSpills ? std::move(first) : readFile(output);
 }
 
 } // namespace dtc::cuda

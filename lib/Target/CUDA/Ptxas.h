@@ -11,7 +11,8 @@ using Cubin = llvm::Expected<std::vector<char>>;
 /// there is none.
 std::string findPtxas();
 
-/// The cubin of a kernel for an architecture ("sm_90"). The error has the command and what it said.
+/// The cubin of a kernel for an architecture ("sm_90"), without spilled registers where ptxas can
+/// make one. The error has the command and what it said.
 Cubin assemble(const std::string &ptxas, const PtxKernel &kernel, const std::string &architecture);
 
 } // namespace dtc::cuda
