@@ -164,12 +164,13 @@ def torch_step(torch, network, optimizer, tokens):
 
 
 def torch_tokens(model: dict):
-    """Tokens/s by batch, each time one is known, until one doesn't fit. The largest two batches and half as much again are tried."""
+    """Tokens/s by batch, each time one is known. The largest two batches and half as much again are tried, large ones first, as
+    each takes a compilation and time may be over; what doesn't fit is left out."""
     import torch
 
     torch.set_float32_matmul_precision("high")
     found: dict[int, float] = {}
-    for batch in [b for size in model["batches"][-2:] for b in (size, size * 3 // 2)]:
+    for batch in [b for size in reversed(model["batches"][-2:]) for b in (size, size * 3 // 2)]:
         torch.cuda.empty_cache()
         try:
             network, vocabulary, sequence = torch_model(model)
@@ -185,7 +186,7 @@ def torch_tokens(model: dict):
             found[batch] = batch * sequence * (STEPS - WARMUP) / (time.perf_counter() - begin)
             yield found
         except torch.cuda.OutOfMemoryError:
-            break
+            pass
         finally:
             network = optimizer = step = None
 
@@ -208,11 +209,15 @@ def kernel_times(trace: dict, launches: list[dict]) -> list[tuple[dict, float]] 
     return [(launch, median([step[i]["dur"] for step in steps]) / 1e6) for i, launch in enumerate(launches)]
 
 
-def bandwidths(times: list[tuple[dict, float]], least: int) -> dict[str, tuple[int, float]]:
-    """By kind, of launches that must move so much: how many there are, and bytes over seconds of all of them."""
+def bandwidths(times: list[tuple[dict, float]], least: int, most: float) -> dict[str, tuple[int, float]]:
+    """By kind, of launches that must move so much: how many there are, and bytes over seconds of all of them.
+
+    A launch that looks up single elements, as the loss those of the targets, doesn't read all of an operand. No memory is
+    as fast as it seems then, and those above `most` are left out.
+    """
     found: dict[str, list] = {}
     for launch, seconds in times:
-        if launch["bytes"] >= least and seconds > 0:
+        if launch["bytes"] >= least and seconds > 0 and launch["bytes"] <= most * seconds:
             found.setdefault(launch["kind"], []).append((launch["bytes"], seconds))
     return {kind: (len(rows), sum(moved for moved, _ in rows) / sum(seconds for _, seconds in rows)) for kind, rows in found.items()}
 
@@ -283,7 +288,7 @@ def bandwidth_rows(machine, folder: pathlib.Path, model: dict, artifact: dict, l
         yield (f"{model['name']}: bandwidth", *machine.ended(code, said))
         return
     copy = float(said)
-    for kind, (count, rate) in sorted(bandwidths(times, least).items()):
+    for kind, (count, rate) in sorted(bandwidths(times, least, 2 * copy).items()):
         yield (f"{model['name']}: bandwidth of {kind}", judge(rate >= LEAST_BANDWIDTH * copy, machine),
                f"{rate / 1e9:.0f} GB/s, {100 * rate / copy:.0f} % of a copy's {copy / 1e9:.0f}, {count} launches of {least / 1e6:.0f} MB and more")
 

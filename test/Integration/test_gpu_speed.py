@@ -47,7 +47,8 @@ def test_times_and_bandwidths_of_kinds():
     # The first step is left out; of the others the median counts.
     times = gpu_speed.kernel_times(slices(99, 99, 99, 2, 4, 1, 2, 4, 1, 50, 4, 1), launches)
     assert [seconds for _, seconds in times] == [2e-6, 4e-6, 1e-6]
-    assert gpu_speed.bandwidths(times, 100) == {"rows": (2, pytest.approx(4000 / 6e-6))}
+    assert gpu_speed.bandwidths(times, 100, most=1e9) == {"rows": (2, pytest.approx(4000 / 6e-6))}
+    assert gpu_speed.bandwidths(times, 100, most=6e8) == {"rows": (1, pytest.approx(1000 / 2e-6))}, "one that looks up elements"
     assert gpu_speed.kernel_times(slices(1, 2, 3, 4), launches) is None, "a profile of another program"
 
 
