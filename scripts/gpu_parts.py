@@ -151,17 +151,17 @@ def part_planner(machine: Machine, cases: list):
 
 
 def part_calibrate(machine: Machine, cases: list):
-    """What `dtc calibrate --target cuda` measures, against the built-in cluster of an H100."""
+    """What `dtc calibrate --target cuda` measures, against the built-in cluster of such GPUs."""
     code, said = machine.run(HERE / "bin" / "gpu-calibration")
     if code:
         yield ("calibrate", *machine.ended(code, said))
         return
     machine.beside("calibrated.yaml").write_text(said)
     yield "calibrate", True, f"{said.splitlines()[0].strip('# ')}; {machine.beside('calibrated.yaml').name}"
-    for key, built_in in gpu_speed.BUILT_IN.items():
+    for key, built_in in gpu_speed.BUILT_IN.get(gpu_speed.kind_of(machine), {}).items():
         found = float(re.search(rf"{key}: ([0-9.e+-]+)", said)[1])
         good = abs(found / built_in - 1) <= gpu_speed.MOST_APART
-        yield (f"calibrate: {key}", gpu_speed.judge(good, machine) if gpu_speed.GPU in " ".join(machine.gpus) else None,
+        yield (f"calibrate: {key}", gpu_speed.judge(good, machine),
                f"{found:.4g}, {100 * (found / built_in - 1):+.1f} % of the built-in {built_in:g}")
 
 

@@ -25,9 +25,10 @@ STEPS, WARMUP = 20, 5
 LEAST_BYTES = 64_000_000
 # What issue and literature ask for: of PyTorch's tokens/s, of a copy's bandwidth, and of the measured step.
 LEAST_RATIO, LEAST_BANDWIDTH, MOST_ERROR, MOST_MEMORY_ERROR = 1.0, 0.85, 0.08, 0.02
-CLUSTER, GPU = "dgx-h100", "H100"
-# Of that cluster, and how far a calibration of such a GPU may be off.
-BUILT_IN, MOST_APART = {"bandwidth_gbs": 3350, "memory_gb": 84.93}, 0.15
+# By a part of a GPU's name: its built-in cluster, what that says of it, and how far a calibration may be off.
+CLUSTERS = {"H100": "dgx-h100", "H200": "dgx-h200"}
+BUILT_IN = {"H100": {"bandwidth_gbs": 3350, "memory_gb": 84.93}, "H200": {"bandwidth_gbs": 4800, "memory_gb": 150.11}}
+MOST_APART = 0.15
 # Name, dimensions of bench/published/graphs.py, batches. Sequences are as long as the model's.
 MODELS = [
     ("gpt2-124m", ("gpt", 12, 768, 12, 12, 3072, 50257, 1024), [8, 16, 32, 64]),
@@ -74,23 +75,33 @@ def write_tokens(path: pathlib.Path, vocabulary: int, count: int) -> None:
     path.write_bytes(struct.pack(f"<{count}{'H' if vocabulary < 65536 else 'I'}", *tokens))
 
 
+def run_compiler(build: pathlib.Path, *words: object, check: bool = False) -> subprocess.CompletedProcess:
+    return subprocess.run([str(word) for word in (build / "bin" / "dtc", *words)], capture_output=True, text=True, check=check)
+
+
+def predicted_seconds(build: pathlib.Path, asked: list) -> dict[str, float]:
+    """Of a step, by GPU."""
+    return {gpu: json.loads(run_compiler(build, "plan", *asked, "--cluster", cluster, "--json", check=True).stdout)["predicted"]["step_time_s"]
+            for gpu, cluster in CLUSTERS.items()}
+
+
 def pack_model(folder: pathlib.Path, build: pathlib.Path, graph: pathlib.Path, model: dict, flags: list) -> dict:
     """Artifacts of a model for each batch, and what is to be known of them."""
     name, sequence = model["name"], model["sequence"]
     write_tokens(folder / f"{name}.bin", model["vocabulary"], (max(model["batches"]) * 4 + 1) * sequence + 1)
     artifacts = []
     for batch in model["batches"]:
-        command = [build / "bin" / "dtc", "compile", graph, "--target", "cuda", "--devices", 1, "--cluster", CLUSTER, "--precision",
-                   "bf16", "--loss", "cross_entropy", "--optimizer", "adamw", "--lr", "1e-4", "--plan", "dp=1,recompute=none",
-                   "--global-batch", batch, *flags]
+        asked = [graph, "--target", "cuda", "--devices", 1, "--precision", "bf16", "--loss", "cross_entropy", "--optimizer", "adamw",
+                 "--lr", "1e-4", "--plan", "dp=1,recompute=none", "--global-batch", batch]
         path = folder / f"{name}-{batch}.dtc"
-        done = subprocess.run([str(word) for word in [*command, "-o", path]], capture_output=True, text=True)
+        command = ["compile", *asked, "--cluster", "dgx-h100", *flags]
+        done = run_compiler(build, *command, "-o", path)
         if done.returncode:
             artifacts.append({"batch": batch, "refused": done.stderr.strip().splitlines()[-1]})
             continue
-        schedule = subprocess.run([str(word) for word in [*command, "--emit", "schedule"]], capture_output=True, text=True, check=True)
+        schedule = run_compiler(build, *command, "--emit", "schedule", check=True)
         predicted = json.loads(zipfile.ZipFile(path).read("manifest.json")).get("predicted") or {}
-        artifacts.append({"batch": batch, "file": path.name, "predicted_s": predicted.get("step_time_s"),
+        artifacts.append({"batch": batch, "file": path.name, "predicted_s": predicted_seconds(build, asked),
                           "predicted_bytes": predicted.get("peak_memory_bytes"),
                           "launches": launches_of(schedule.stdout)})
     return model | {"artifacts": artifacts}
@@ -270,6 +281,11 @@ def run_dtc(machine, folder: pathlib.Path, model: dict, artifact: dict) -> tuple
     return (0, machine.ended(code, said)) if code else (step_seconds(log), None)
 
 
+def kind_of(machine) -> str | None:
+    """The GPU, if it is one of those in CLUSTERS."""
+    return next((kind for kind in CLUSTERS if kind in " ".join(machine.gpus)), None)
+
+
 def judge(good: bool, machine) -> bool | None:
     """An emulated GPU's speed says nothing."""
     return None if machine.is_emulated() else good
@@ -306,7 +322,7 @@ def torch_rows(machine, folder: pathlib.Path, model: dict, rate: float, artifact
 
 
 def model_rows(machine, folder: pathlib.Path, model: dict, least: int):
-    name, best = model["name"], (0.0, None, 0.0)
+    name, best, kind = model["name"], (0.0, None, 0.0), kind_of(machine)
     for artifact in model["artifacts"]:
         label = f"{name}: batch {artifact['batch']}"
         seconds, why = (0, (None, artifact["refused"])) if "refused" in artifact else run_dtc(machine, folder, model, artifact)
@@ -315,16 +331,17 @@ def model_rows(machine, folder: pathlib.Path, model: dict, least: int):
             continue
         rate = artifact["batch"] * model["sequence"] / seconds
         best = max(best, (rate, artifact, seconds), key=lambda row: row[0])
-        yield label, True, f"{rate:.0f} tokens/s, {1000 * seconds:.2f} ms a step"
+        predicted = artifact["predicted_s"].get(kind)
+        yield (label, True, f"{rate:.0f} tokens/s, {1000 * seconds:.2f} ms a step"
+               + (f", predicted {100 * (predicted / seconds - 1):+.1f} %" if predicted else ""))
     rate, artifact, seconds = best
     if artifact is None:
         yield f"{name}: tokens/s", None, "no batch ran"
         return
-    if artifact["predicted_s"]:
-        error = artifact["predicted_s"] / seconds - 1
-        is_its = GPU in " ".join(machine.gpus)
-        yield (f"{name}: predicted step", judge(abs(error) <= MOST_ERROR, machine) if is_its else None,
-               f"{1000 * artifact['predicted_s']:.2f} ms for {CLUSTER}, {100 * error:+.1f} % of the measured {1000 * seconds:.2f} ms")
+    if predicted := artifact["predicted_s"].get(kind):
+        error = predicted / seconds - 1
+        yield (f"{name}: predicted step", judge(abs(error) <= MOST_ERROR, machine),
+               f"{1000 * predicted:.2f} ms for {CLUSTERS[kind]}, {100 * error:+.1f} % of the measured {1000 * seconds:.2f} ms")
     if artifact.get("predicted_bytes") and artifact.get("bytes"):
         wanted, taken = artifact["predicted_bytes"], artifact["bytes"]
         yield (f"{name}: predicted memory", judge(abs(wanted / taken - 1) <= MOST_MEMORY_ERROR, machine),

@@ -78,8 +78,8 @@ def rows_on(tmp_path, gpu: str, step: float, torch_tokens: float, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(gpu_speed, "MemoryWatch", lambda: contextlib.nullcontext(types.SimpleNamespace(most=200 << 20)))
     model = {"name": "m", "sequence": 100, "batches": [1, 2, 4], "artifacts": [
-        {"batch": 1, "file": "m-1.dtc", "predicted_s": 1.0, "launches": []},
-        {"batch": 2, "file": "m-2.dtc", "predicted_s": 0.5, "predicted_bytes": 202 << 20, "launches": [{"kind": "rows", "bytes": 10**8}]},
+        {"batch": 1, "file": "m-1.dtc", "predicted_s": {"H100": 1.0}, "launches": []},
+        {"batch": 2, "file": "m-2.dtc", "predicted_s": {"H100": 0.5, "H200": 0.4}, "predicted_bytes": 202 << 20, "launches": [{"kind": "rows", "bytes": 10**8}]},
         {"batch": 4, "refused": "dtc: error: it doesn't fit"}]}
 
     def train(command):
@@ -105,10 +105,13 @@ def test_what_is_judged(tmp_path, monkeypatch):
     assert rows["m: bandwidth of rows"][0] is True and "91 % of a copy's 1100" in rows["m: bandwidth of rows"][1]
     rows = rows_on(tmp_path, "NVIDIA H100", 0.6, 380, monkeypatch)
     assert rows["m: tokens/s"][0] is False and rows["m: predicted step"][0] is False
-    # Another GPU than was planned for, and one whose speed says nothing.
-    assert rows_on(tmp_path, "NVIDIA A100", 0.6, 300, monkeypatch)["m: predicted step"][0] is None
+    rows = rows_on(tmp_path, "NVIDIA H200", 0.4, 300, monkeypatch)
+    assert rows["m: predicted step"] == (True, "400.00 ms for dgx-h200, +0.0 % of the measured 400.00 ms")
+    assert rows["m: batch 2"] == (True, "500 tokens/s, 400.00 ms a step, predicted +0.0 %")
+    # A GPU that wasn't planned for, and one whose speed says nothing.
+    assert "m: predicted step" not in rows_on(tmp_path, "NVIDIA A100", 0.6, 300, monkeypatch)
     rows = rows_on(tmp_path, "emulated GPU", 0.6, 380, monkeypatch)
-    assert {rows[name][0] for name in ("m: tokens/s", "m: predicted step", "m: bandwidth of rows")} == {None}
+    assert {rows[name][0] for name in ("m: tokens/s", "m: bandwidth of rows")} == {None} and "m: predicted step" not in rows
 
 
 def test_what_time_cut_off_has_not_failed(tmp_path, monkeypatch):
