@@ -48,7 +48,7 @@ CASES = [
     ("vit", "adamw", 1, "dp=1", FP32), ("convnext", "adamw", 1, "dp=1", FP32), ("resnet_tiny", "adamw", 1, "dp=1", FP32),
     ("mlp", "bf16", 1, "dp=1", (6e-3, 5e-2)), ("gpt2", "bf16", 1, "dp=1", BF16), ("llama", "bf16", 1, "dp=1", BF16),
     ("gpt2", "adamw", 1, "dp=1,micro_batch=2", FP32), ("llama", "bf16", 1, "dp=1,micro_batch=2", BF16),
-    ("gpt2", "fp16", 1, "dp=1", BF16), ("resnet_tiny", "bf16", 1, "dp=1", BF16), ("upsampling", "adamw", 1, "dp=1", FP32),
+    ("gpt2", "fp16", 1, "dp=1", BF16), ("resnet_tiny", "bf16", 1, "dp=1", (6e-2, 1.5e-1)), ("upsampling", "adamw", 1, "dp=1", FP32),
     ("mistral", "bf16", 1, "dp=1", BF16), ("gpt2", "clip", 1, "dp=1,recompute=full", FP32),
     ("gpt2", "adamw", 1, "dp=1,offload=optimizer", FP32), ("gpt2", "bf16", 2, "dp=2,zero=1,offload=optimizer", BF16),
     ("mlp", "adamw", 2, "dp=2", FP32), ("gpt2", "adamw", 2, "tp=2", FP32), ("gpt2", "adamw", 2, "pp=2", FP32),

@@ -198,8 +198,8 @@ def test_flags_that_do_not_fit(tmp_path, flags, words):
 
 @pytest.fixture
 def masks_by_cudnn(monkeypatch):
-    """Without, cuDNN is given neither biases nor windows. A true one gave wrong gradients of biases (docs/GpuResults.md), and none has
-    run a window."""
+    """Without, cuDNN is given neither biases nor windows. True ones gave wrong gradients of biases (docs/GpuResults.md). Of
+    windows an H200 alone is known to be right."""
     monkeypatch.setenv("DTC_CUDNN_BIAS", "1")
     monkeypatch.setenv("DTC_CUDNN_WINDOW", "1")
 
