@@ -235,10 +235,13 @@ Result<std::vector<cublasLtMatmulAlgo_t>> MatmulOperation::ask(bool isWide, int 
       cublas, desc.handle, first.handle, second.handle, result.handle, result.handle,
       preference.handle, most, found.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0))
-    return Status(ErrorCategory::NoFit, "cuBLASLt has no such product for " + queue.gpu.name() +
-                                            (!hasEpilogue ? ""
-                                                          : " with its epilogue; compile the model "
-                                                            "with DTC_CUBLASLT_EPILOGUES=0"));
+    return Status(ErrorCategory::NoFit,
+                  "cuBLASLt has no such product for " + queue.gpu.name() +
+                      (!hasEpilogue ? ""
+                                    : std::string(" with the epilogue ") +
+                                          fbs::EnumNameEpilogue(spec.call.epilogue) +
+                                          "; compile the model with "
+                                          "DTC_CUBLASLT_EPILOGUES=0"));
   DTC_CUDA_TRY(lt.check(status, "cublasLtMatmulAlgoGetHeuristic"));
   std::vector<cublasLtMatmulAlgo_t> algorithms;
   for (const cublasLtMatmulHeuristicResult_t &result : std::span(found).first(size_t(count)))

@@ -9,9 +9,10 @@ namespace {
 using Floats = std::vector<float>;
 using enum fbs::Epilogue;
 
-constexpr int64_t kM = 6, kN = 16, kK = 10;
+/// Rows begin at multiples of 16 bytes, which cuBLASLt's epilogues want.
+constexpr int64_t kM = 8, kN = 16, kK = 24;
 constexpr uint64_t kArena = 1 << 20, kScratch = 1 << 19, kScratchBytes = 1 << 18;
-constexpr uint64_t kA = 0, kB = 4096, kC = 8192, kVector = 12288, kMatrix = 16384;
+constexpr uint64_t kA = 0, kB = 4096, kC = 12288, kVector = 16384, kMatrix = 20480;
 
 Floats valuesOf(int64_t count, int step) {
   Floats values(static_cast<size_t>(count));
