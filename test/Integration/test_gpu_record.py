@@ -45,8 +45,8 @@ def test_what_a_part_does_not_take_is_the_later_ones():
     assert gpu_machine.Shares({"a": 7}, None, 0.0, clock).begin("a") == 7, "without a limit"
 
 
-def test_a_lent_device_is_enough_for_each_part():
-    """Ten minutes, of which a call has 570 seconds. Parts took so many on an H100; one that takes longer leaves others enough."""
+def test_a_call_of_ten_minutes_is_enough_for_each_part():
+    """It has 570 seconds. Parts took so many on an H100; one that takes longer leaves others enough."""
     took = {"device": 4, "train": 13, "functions": 1, "shared": 9, "sanitizer": 52, "calibrate": 3, "autotune": 9}
     clock, shares = Clock(), None
     shares = gpu_machine.Shares(gpu_parts.SECONDS, 565, 100.0, clock)
