@@ -2,7 +2,7 @@
 // the members' positions.
 #include "Evaluator.h"
 
-#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Dist/Groups.h"
 
 using namespace mlir;
 
@@ -144,7 +144,7 @@ static LogicalResult checkSizes(Operation *op, int64_t groupSize, unsigned resul
 FailureOr<std::vector<Tensor>> evaluateCollective(Operation *op, const sharding::Mesh &mesh,
                                                   ArrayRef<Operands> operands,
                                                   unsigned result) {
-  auto axesAttr = op->getAttrOfType<dist::AxesAttr>("axes");
+  dist::AxesAttr axesAttr = dist::axesOf(op);
   std::optional<sharding::AxisList> axes = dist::toAxes(axesAttr, mesh);
   if (!axes)
     return op->emitOpError() << "names an axis that the mesh lacks: " << axesAttr;

@@ -28,12 +28,8 @@ static exec::MatmulOp productOf(Value term) {
     term = reshape.getInput();
   }
   auto product = term.getDefiningOp<exec::MatmulOp>();
-  if (!product || term != product.getResult() || !term.hasOneUse() || product.getExtra())
-    return {};
-  std::optional<exec::Epilogue> epilogue = product.getEpilogue();
-  const bool mayAdd = !epilogue || *epilogue == exec::Epilogue::SumLhs ||
-                      *epilogue == exec::Epilogue::SumRhs;
-  return mayAdd ? product : exec::MatmulOp();
+  const bool isAlone = product && term == product.getResult() && term.hasOneUse();
+  return isAlone && !product.getExtra() && product.mayAddExtra() ? product : exec::MatmulOp();
 }
 
 /// `product` with what it is added to, as the sum of both.

@@ -1,4 +1,5 @@
 #include "BufferAssignment.h"
+#include "InPlace.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
 
@@ -7,22 +8,10 @@ using namespace mlir;
 namespace dtc::lower {
 namespace {
 
-/// The operand that result i may overwrite, or -1.
-int64_t overwritable(Operation *op, unsigned result) {
-  if (auto launch = dyn_cast<exec::LaunchOp>(op))
-    return launch.getInPlace()[result];
-  if (auto product = dyn_cast<exec::MatmulOp>(op))
-    return result == 0 && product.addsExtra() ? exec::MatmulOp::kExtra : -1;
-  return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::StageSumOp>(op)
-             ? static_cast<int64_t>(result)
-             : -1;
-}
-
 /// What a sum over ranks alone reads, and so writes over; null: the value is no such sum.
 Value summedInPlace(Value value) {
   auto result = dyn_cast<OpResult>(value);
-  if (!result ||
-      !isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::StageSumOp>(result.getOwner()))
+  if (!result || !sumsInPlace(result.getOwner()))
     return nullptr;
   Value operand = result.getOwner()->getOperand(result.getResultNumber());
   bool isAlone = operand.hasOneUse();
@@ -156,7 +145,7 @@ void BufferAssignment::placeResultsOf(Operation *op) {
     ++users[bufferOf(operand)];
   for (OpResult result : op->getResults()) {
     int64_t last = std::max(time, lastUses.contains(result) ? lastUse(result) : time);
-    auto index = reusable(op, result, overwritable(op, result.getResultNumber()), users);
+    auto index = reusable(op, result, overwritable(result), users);
     if (!index) {
       index = buffers.size();
       buffers.push_back({bytesOf(result.getType()), time, last, std::nullopt});

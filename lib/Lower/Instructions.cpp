@@ -1,5 +1,6 @@
 #include "Instructions.h"
 
+#include "dtc/Dialect/Dist/Groups.h"
 #include "dtc/Dialect/Dist/StageOps.h"
 #include "dtc/Target/LibraryRecords.h"
 
@@ -358,8 +359,7 @@ static std::vector<std::vector<int32_t>> ranksOf(dist::StageSumOp op, const shar
 FailureOr<uint32_t> FunctionTranslator::groupOf(Operation *op) {
   if (auto sum = dyn_cast<dist::StageSumOp>(op))
     return tables.groups.find(ranksOf(sum, mesh));
-  std::optional<sharding::AxisList> axes =
-      dist::toAxes(op->getAttrOfType<dist::AxesAttr>("axes"), mesh);
+  std::optional<sharding::AxisList> axes = dist::toAxes(dist::axesOf(op), mesh);
   if (!axes)
     return op->emitError("names an axis that the mesh lacks");
   return tables.groups.find(*axes);

@@ -1,4 +1,5 @@
 // Sums of gradients over ranks, in the call that adds to them last instead of in the update.
+#include "dtc/Dialect/Dist/Groups.h"
 #include "dtc/Dialect/Exec/LastOf.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Schedule/GradientBuckets.h"
@@ -56,16 +57,6 @@ bool isSum(Operation *op) {
   return scatter && scatter.getKind() == graph::ReduceKind::Sum && scatter.getDim() == 0;
 }
 
-dist::AxesAttr axesOf(Operation *sum) {
-  auto reduce = dyn_cast<dist::AllReduceOp>(sum);
-  return reduce ? reduce.getAxesAttr() : cast<dist::ReduceScatterOp>(sum).getAxesAttr();
-}
-
-FlatSymbolRefAttr meshOf(Operation *sum) {
-  auto reduce = dyn_cast<dist::AllReduceOp>(sum);
-  return reduce ? reduce.getMeshAttr() : cast<dist::ReduceScatterOp>(sum).getMeshAttr();
-}
-
 /// The same sum of other operands.
 Operation *sumLike(OpBuilder &builder, Operation *sum, ValueRange operands, TypeRange types) {
   OperationState state(sum->getLoc(), sum->getName(), operands, types);
@@ -87,9 +78,9 @@ int resultOf(func::FuncOp function, graph::RoleAttr role) {
 }
 
 int64_t ranksOf(Operation *sum) {
-  auto meshOp = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(sum, meshOf(sum));
+  auto meshOp = SymbolTable::lookupNearestSymbolFrom<dist::MeshOp>(sum, dist::meshOf(sum));
   sharding::Mesh mesh = dist::toMesh(meshOp);
-  return mesh.size(*dist::toAxes(axesOf(sum), mesh));
+  return mesh.size(*dist::toAxes(dist::axesOf(sum), mesh));
 }
 
 /// The sharding of a sum, or of its parts, which lie flattened one after another.
@@ -102,7 +93,7 @@ dist::ShardingAttr summed(dist::ShardingAttr sharding, Operation *sum) {
   SmallVector<StringAttr> names, pending;
   for (dist::AxesAttr dim : sharding.getDims())
     llvm::append_range(names, dim.getNames());
-  ArrayRef<StringAttr> over = axesOf(sum).getNames();
+  ArrayRef<StringAttr> over = dist::axesOf(sum).getNames();
   llvm::append_range(names, over);
   llvm::copy_if(sharding.getSum().getNames(), std::back_inserter(pending),
                 [&](StringAttr name) { return !llvm::is_contained(over, name); });

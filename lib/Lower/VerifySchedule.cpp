@@ -1,6 +1,7 @@
 #include "ArenaContents.h"
 #include "Flights.h"
 #include "Homes.h"
+#include "InPlace.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
 #include "dtc/Dialect/Exec/LastOf.h"
@@ -221,18 +222,6 @@ private:
     const bool fits =
         isa<dist::ReduceScatterOp>(result.getOwner()) ? bytes <= whole : bytes == whole;
     return !range.host && range.begin == static_cast<uint64_t>(offset) && fits;
-  }
-
-  /// The operand that a result may overwrite, or -1.
-  static int64_t overwritable(OpResult result) {
-    unsigned i = result.getResultNumber();
-    if (auto launch = dyn_cast<exec::LaunchOp>(result.getOwner()))
-      return launch.getInPlace()[i];
-    if (auto product = dyn_cast<exec::MatmulOp>(result.getOwner()))
-      return i == 0 && product.addsExtra() ? exec::MatmulOp::kExtra : -1;
-    return isa<dist::AllReduceOp, dist::ReduceScatterOp, dist::StageSumOp>(result.getOwner())
-               ? static_cast<int64_t>(i)
-               : -1;
   }
 
   /// At the end every result is at home, and so are arguments that nothing

@@ -2,6 +2,7 @@
 #include "Axes.h"
 #include "Verify.h"
 
+#include "dtc/Dialect/Dist/Groups.h"
 #include "dtc/Dialect/Dist/StageOps.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -9,6 +10,14 @@
 using namespace mlir;
 using namespace dtc;
 using namespace dtc::dist;
+
+// All collectives have these attributes (Dist_GroupOp).
+
+AxesAttr dist::axesOf(Operation *op) { return op->getAttrOfType<AxesAttr>("axes"); }
+
+FlatSymbolRefAttr dist::meshOf(Operation *op) {
+  return op->getAttrOfType<FlatSymbolRefAttr>("mesh");
+}
 
 /// The mesh that an op names, or null with an error.
 static MeshOp findMesh(Operation *op, FlatSymbolRefAttr name, SymbolTableCollection &tables) {

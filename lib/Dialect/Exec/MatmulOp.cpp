@@ -94,10 +94,9 @@ LogicalResult verifyEpilogue(MatmulOp op) {
 
 } // namespace
 
-bool MatmulOp::addsExtra() {
+bool MatmulOp::mayAddExtra() {
   std::optional<Epilogue> epilogue = getEpilogue();
-  return getExtra() &&
-         (!epilogue || *epilogue == Epilogue::SumLhs || *epilogue == Epilogue::SumRhs);
+  return !epilogue || shapeOf(*epilogue, getMnk()[0], getMnk()[1]).extraIsOptional;
 }
 
 LogicalResult MatmulOp::verify() {

@@ -1,6 +1,7 @@
 // What is started on queues: values in flight, messages, spaces.
 #include "VerifyAttributes.h"
 
+#include "dtc/Dialect/Dist/Groups.h"
 #include "dtc/Dialect/Exec/LastOf.h"
 #include "dtc/Dialect/Exec/Queue.h"
 
@@ -30,7 +31,7 @@ Queue Queue::of(Operation *op) {
   Queue result;
   result.kind = queueOf(op);
   if (result.kind == QueueKind::Collective)
-    result.axes = op->getAttrOfType<dist::AxesAttr>("axes");
+    result.axes = dist::axesOf(op);
   return result;
 }
 

@@ -27,7 +27,7 @@ protected:
                         arith::ArithDialect>();
   }
 
-  void build(const char *text) {
+  void build(const std::string &text) {
     OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
     ASSERT_TRUE(module);
     PassManager passes(&context);
@@ -47,11 +47,18 @@ protected:
   std::unique_ptr<fbs::ProgramT> program;
 };
 
-constexpr const char *kTwoAxes = R"mlir(
-dist.mesh @mesh ["dp" = 2, "tp" = 2]
+/// A program that updates x on a mesh of these axes, and returns a state of so many elements.
+std::string updating(const std::string &axes, int elements, const std::string &body) {
+  const std::string state = "tensor<" + std::to_string(elements) + "xf32>";
+  return "dist.mesh @mesh [" + axes + "]\n" + R"mlir(
 func.func @update(%x: tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">})
-    -> (tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">}, tensor<8xf32> {dtc.role = #dtc.role<state, "x", exp_avg>})
-    attributes {dtc.runs = #dtc.runs<step>} {
+    -> (tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">}, )mlir" +
+         state + R"mlir( {dtc.role = #dtc.role<state, "x", exp_avg>})
+    attributes {dtc.runs = #dtc.runs<step>} {)mlir" +
+         body + "}\nexec.schedule microbatches 1 {\n  exec.call @update microbatch 0 slot 0\n}\n";
+}
+
+const std::string kTwoAxes = updating(R"("dp" = 2, "tp" = 2)", 8, R"mlir(
   %a = exec.copy %x : tensor<16xf32>
   %s = dist.reduce_scatter sum %a dim 0 on @mesh {"dp"} {exec.queue = #exec.queue<collective>} : tensor<16xf32> -> tensor<8xf32>
   %b = exec.copy %x : tensor<16xf32>
@@ -61,17 +68,9 @@ func.func @update(%x: tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">})
   %p = dist.all_reduce sum %s on @mesh {"tp"} {exec.queue = #exec.queue<collective>} : tensor<8xf32>
   %q = exec.wait %p : tensor<8xf32>
   return %c, %q : tensor<16xf32>, tensor<8xf32>
-}
-exec.schedule microbatches 1 {
-  exec.call @update microbatch 0 slot 0
-}
-)mlir";
+)mlir");
 
-constexpr const char *kReduced = R"mlir(
-dist.mesh @mesh ["dp" = 2]
-func.func @update(%x: tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">})
-    -> (tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">}, tensor<16xf32> {dtc.role = #dtc.role<state, "x", exp_avg>})
-    attributes {dtc.runs = #dtc.runs<step>} {
+const std::string kReduced = updating(R"("dp" = 2)", 16, R"mlir(
   %a = exec.copy %x : tensor<16xf32>
   %s = dist.all_reduce sum %a on @mesh {"dp"} {exec.queue = #exec.queue<collective>} : tensor<16xf32>
   %b = exec.copy %x : tensor<16xf32>
@@ -80,11 +79,7 @@ func.func @update(%x: tensor<16xf32> {dtc.role = #dtc.role<parameter, "x">})
   %r = dist.all_reduce sum %b on @mesh {"dp"} {exec.queue = #exec.queue<collective>} : tensor<16xf32>
   %u = exec.wait %r : tensor<16xf32>
   return %c, %u : tensor<16xf32>, tensor<16xf32>
-}
-exec.schedule microbatches 1 {
-  exec.call @update microbatch 0 slot 0
-}
-)mlir";
+)mlir");
 
 /// Two microbatches over two places of each box; one function receives, computes or sends.
 constexpr const char *kStage = R"mlir(
@@ -220,7 +215,7 @@ TEST_F(TokensTest, WithoutQueuesThereAreNone) {
       text.erase(at, std::strlen(attribute));
   for (auto [wait, value] : {std::pair("%t = exec.wait %s", "%t"), {"%u = exec.wait %r", "%u"}})
     text.replace(text.find(wait), std::strlen(wait), std::string(value) + " = exec.copy %a");
-  build(text.c_str());
+  build(text);
   EXPECT_TRUE(program->tokens.empty());
   EXPECT_EQ(program->queues.size(), 1u);
   for (const auto &instruction : program->functions[0]->instructions) {

@@ -199,8 +199,10 @@ def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
   let extraClassDeclaration = [{
     /// The place of `extra` among the operands.
     static constexpr int64_t kExtra = 2;
+    /// Whether a tensor may be added to the product, besides what the epilogue does.
+    bool mayAddExtra();
     /// Whether `extra` is added to the product. The result may then take its place.
-    bool addsExtra();
+    bool addsExtra() { return getExtra() && mayAddExtra(); }
   }];
 }
 
