@@ -23,6 +23,16 @@ func.func @transposed(%x: tensor<2x4x3xf32>, %w: tensor<3x4x3xf32>) -> tensor<2x
   return %1 : tensor<2x3x6xf32>
 }
 
+// So are those at the beginning.
+// CHECK-LABEL: func.func @before(
+// CHECK-NEXT: %[[P:.*]] = dtc.pad %{{.*}} low [0, 0, 3] interior [0, 0, 0] value 0.000000e+00 : tensor<2x4x4xf32> -> tensor<2x4x7xf32>
+// CHECK-NEXT: dtc.conv %[[P]], %{{.*}} strides [1] pad [1], [1]
+func.func @before(%x: tensor<2x4x4xf32>, %w: tensor<3x4x3xf32>) -> tensor<2x3x7xf32> {
+  %0 = dtc.pad %x low [0, 0, 2] interior [0, 0, 0] value 0.0 : tensor<2x4x4xf32> -> tensor<2x4x6xf32>
+  %1 = dtc.conv %0, %w strides [1] pad [2], [1] dilations [1] groups 1 : tensor<2x4x6xf32>, tensor<3x4x3xf32> -> tensor<2x3x7xf32>
+  return %1 : tensor<2x3x7xf32>
+}
+
 // Others read it, or it isn't zeros: a second one.
 // CHECK-LABEL: func.func @shared(
 // CHECK: %[[P:.*]] = dtc.pad %{{.*}} : tensor<2x4x3xf32> -> tensor<2x4x5xf32>
