@@ -20,3 +20,8 @@ libraries = os.environ.get("DTC_CUDA_LIBRARY_PATH", emulator)
 config.environment["DTC_CUDA_LIBRARY_PATH"] = libraries
 if os.path.exists(os.path.join(libraries, "libcuda.so.1")):
     config.available_features.add("gpu")
+
+# oneDNN multiplies bf16 with AVX-512 alone.
+with open("/proc/cpuinfo") as processor:
+    if "avx512bw" in processor.read().split():
+        config.available_features.add("bf16-products")

@@ -76,7 +76,7 @@ static void narrowConvolutions(func::FuncOp func, const target::Target &target) 
   });
 }
 
-/// What others read, too, stays in fp16 between them. Without a barrier one copy in f32 would serve
+/// What others read, too, stays narrow between them. Without a barrier one copy in f32 would serve
 /// the forward and the backward pass, and be kept from one to the other.
 static Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
   return isShared
@@ -84,12 +84,14 @@ static Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
              : value;
 }
 
-/// Products and convolutions of fp16 that no library computes as they are become those of f32,
-/// rounded to what they were.
+/// Products and convolutions of a half precision that no library computes as they are become those
+/// of f32, rounded to what they were.
 static void widenLibraryCalls(func::FuncOp func, const target::Target &target) {
   func.walk([&](Operation *op) {
-    if ((!isa<graph::ContractOp>(op) && !target::isConv(op)) ||
-        !getElementTypeOrSelf(op->getOperand(0)).isF16() || target.staysWhole(op))
+    if (!isa<graph::ContractOp>(op) && !target::isConv(op))
+      return;
+    Type half = getElementTypeOrSelf(op->getOperand(0));
+    if (!isHalf(half) || target.multiplies(half))
       return;
     OpBuilder builder(op);
     graph::TensorBuilder b(builder, op->getLoc());
@@ -99,7 +101,7 @@ static void widenLibraryCalls(func::FuncOp func, const target::Target &target) {
     }
     Value result = op->getResult(0);
     auto type = cast<RankedTensorType>(result.getType());
-    if (!type.getElementType().isF16())
+    if (type.getElementType() != half)
       return;
     bool isShared = !result.hasOneUse();
     result.setType(type.clone(builder.getF32Type()));

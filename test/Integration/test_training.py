@@ -104,6 +104,19 @@ def test_bf16(trainer, model, loss, devices, plan):
     compare_steps(run, expected, loss=loss, norm=5e-2)
 
 
+@pytest.mark.parametrize("model,loss,norm", [("llama", 2e-3, 5e-2), ("resnet_tiny", 6e-2, 1.5e-1)])
+def test_bf16_without_products_of_bf16(trainer, monkeypatch, model, loss, norm):
+    """oneDNN has none without AVX-512, and can be told to do without it: copies in fp32 are multiplied."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    expected = reference(model, "bf16")
+    run = trainer.train(model, model, *expected["flags"], devices=2, plan="dp=2", fresh=True)
+    compare_steps(run, expected, loss=loss, norm=norm)
+    matmuls = re.findall(r"exec\.(?:matmul|conv\w*) .*", check_call(
+        "dtc", "compile", MODELS / f"{model}.onnx", *expected["flags"], "--loss", "cross_entropy", "--global-batch", 8, "--devices", 1,
+        "--emit", "schedule").out)
+    assert matmuls and not any("bf16" in each for each in matmuls)
+
+
 @pytest.mark.parametrize("model", ["gpt2", "llama"])
 def test_bf16_gradients_are_reduced_in_f32(model):
     """Only activations are exchanged in bf16."""

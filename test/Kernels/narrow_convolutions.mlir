@@ -1,11 +1,15 @@
 // cuDNN has no gradient in fp32 of weights in bf16; oneDNN has.
 // RUN: dtc-opt --target=cuda %s --dtc-decompose-layers | FileCheck %s
-// RUN: dtc-opt %s --dtc-decompose-layers | FileCheck %s --check-prefix=WIDE
+// RUN: %if bf16-products %{ dtc-opt %s --dtc-decompose-layers | FileCheck %s --check-prefix=WIDE %}
+// Without AVX-512, which oneDNN can be told not to use, it has no convolution of bf16.
+// RUN: env ONEDNN_MAX_CPU_ISA=AVX2 dtc-opt %s --dtc-decompose-layers | FileCheck %s --check-prefix=COPIES
 
 // CHECK-LABEL: @rounded
 // CHECK: %[[NARROW:.*]] = dtc.conv_weight_grad {{.*}} -> tensor<12x8x3x3xbf16>
 // CHECK: %[[RESULT:.*]] = arith.extf %[[NARROW]] : tensor<12x8x3x3xbf16> to tensor<12x8x3x3xf32>
 // CHECK: return %[[RESULT]]
+// COPIES-LABEL: @rounded
+// COPIES: dtc.conv_weight_grad {{.*}}xf32>, tensor<{{.*}}xf32> -> tensor<12x8x3x3xf32>
 // WIDE-LABEL: @rounded
 // WIDE-NEXT: %[[RESULT:.*]] = dtc.conv_weight_grad {{.*}} -> tensor<12x8x3x3xf32>
 // WIDE-NEXT: return %[[RESULT]]

@@ -126,6 +126,9 @@ public:
 
   /// True for an op that could be decomposed and that a library computes as it is.
   virtual bool staysWhole(mlir::Operation *op) const = 0;
+  /// Whether libraries take products and convolutions of a half precision as they are; else copies
+  /// in f32 are multiplied.
+  virtual bool multiplies(mlir::Type half) const = 0;
   /// Whether convolutions of half precision may have results in f32; else these are rounded first.
   virtual bool hasWideConvolutions() const = 0;
   /// Whether convolutions may pad both ends of a dimension differently; else their inputs are

@@ -100,9 +100,26 @@ private:
         cluster.contractions.push_back({type, batch, m, n, k, seconds});
         best = std::max(best, 2.0 * double(batch * m * n * k) / seconds);
       }
-      cluster.device.achieved[type] = best;
-      cluster.device.peak[type] = best;
+      setRate(type, best);
     }
+    for (plan::DType half : {plan::DType::BF16, plan::DType::F16})
+      if (!cluster.device.achieved.contains(half))
+        multiplyAsF32(half);
+  }
+
+  /// Copies of the tensors are multiplied.
+  void multiplyAsF32(plan::DType half) {
+    for (const plan::MeasuredContraction &product : std::vector(cluster.contractions))
+      if (product.type == plan::DType::F32) {
+        cluster.contractions.push_back(product);
+        cluster.contractions.back().type = half;
+      }
+    setRate(half, cluster.device.achieved.at(plan::DType::F32));
+  }
+
+  void setRate(plan::DType type, double rate) {
+    cluster.device.achieved[type] = rate;
+    cluster.device.peak[type] = rate;
   }
 
   /// Whether this processor has what oneDNN needs for the type.

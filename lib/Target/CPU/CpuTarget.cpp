@@ -34,6 +34,7 @@ public:
   }
 
   bool staysWhole(Operation *) const override { return false; }
+  bool multiplies(Type half) const override { return cpu::multiplies(half); }
   bool hasWideConvolutions() const override { return true; }
   bool hasUnevenPadding() const override { return true; }
   int64_t attentionAlignment() const override { return 0; }

@@ -13,9 +13,13 @@ namespace dtc::cpu {
 MatmulCall callOf(const rt::fbs::MatmulT &record);
 ConvCall callOf(const rt::fbs::ConvT &record);
 
+/// Whether oneDNN multiplies tensors of a half precision on this processor: bf16 with AVX-512.
+/// Others become products of f32.
+bool multiplies(mlir::Type half);
+
 /// Refuses contractions and convolutions of element types that oneDNN has no primitive for on this
-/// processor (f64 everywhere, bf16 without AVX-512). It names the first op of each. Those of f16
-/// become ones of f32, for which kernels need the processor's conversions (F16C).
+/// processor, as f64. It names the first op of each. For those of f16 kernels need the processor's
+/// conversions (F16C).
 mlir::LogicalResult checkLibraryTypes(mlir::ModuleOp module);
 
 /// Sets the number of threads of library calls that this thread makes or

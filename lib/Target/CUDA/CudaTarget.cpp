@@ -54,6 +54,7 @@ public:
   bool staysWhole(Operation *op) const override {
     return takesAttention(op) || isa<graph::ContractOp>(op) || target::isConv(op);
   }
+  bool multiplies(Type) const override { return true; }
   bool hasWideConvolutions() const override { return false; }
   bool hasUnevenPadding() const override { return false; }
   int64_t attentionAlignment() const override { return readsParts() ? kAttentionAlignment : 0; }

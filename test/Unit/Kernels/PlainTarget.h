@@ -13,6 +13,7 @@ struct PlainTarget : target::Target {
   std::vector<std::string> architectures() const override { return {}; }
   void loadDialects(mlir::MLIRContext &) const override {}
   bool staysWhole(mlir::Operation *op) const override { return mlir::isa<graph::SoftmaxOp>(op); }
+  bool multiplies(mlir::Type) const override { return true; }
   bool hasWideConvolutions() const override { return true; }
   bool hasUnevenPadding() const override { return true; }
   int64_t attentionAlignment() const override { return 0; }
