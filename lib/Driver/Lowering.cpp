@@ -77,6 +77,7 @@ static LogicalResult scheduleModule(Environment &env, const Options &options,
   asked.kind = schedule::name(shape.kind);
   asked.ranks = shape.ranks;
   asked.chunks = shape.chunks;
+  asked.kept = shape.kept;
   asked.trains = plan::trains(scheduled.problem);
   if (options.until > Phase::Schedule) {
     scheduled.kernels = env.target->kernelCompilation(env.context, {options.architectures});

@@ -31,6 +31,8 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
   if (!degrees)
     return degrees.error();
   plan::Spec spec = plan::pinned(*degrees, {});
+  if (std::string reason = plan::whyNoLimit(spec); !reason.empty())
+    return Error{options.plan + ": " + reason, ErrorCategory::Usage};
   if (!plan::fill(spec, options.devices) || degrees->devices() != options.devices)
     return Error{options.plan + ": made for another number of devices than " +
                      std::to_string(options.devices),

@@ -195,7 +195,7 @@ struct BuildSchedule : impl::BuildScheduleBase<BuildSchedule> {
     auto known = schedule::scheduleFromName(kind);
     if (!known)
       return module.emitError("unknown schedule: ") << kind.getValue();
-    schedule::ScheduleShape shape{*known, ranks, chunks, microbatches};
+    schedule::ScheduleShape shape{*known, ranks, chunks, microbatches, kept};
     auto made = schedule::makeSchedule(shape, trains);
     if (!made)
       return module.emitError("no such schedule: ") << schedule::unsupported(shape);

@@ -102,6 +102,7 @@ void build(OpPassManager &passes, const SchedulePipeline &options) {
                                                .kind = options.kind,
                                                .ranks = options.ranks,
                                                .chunks = options.chunks,
+                                               .kept = options.kept,
                                                .rank = rank,
                                                .trains = options.trains}));
   }));
@@ -158,8 +159,11 @@ struct ScheduleFlags : PassPipelineOptions<ScheduleFlags> {
   Option<std::string> kind{*this, "kind", llvm::cl::init(SchedulePipeline().kind)};
   Option<int64_t> ranks{*this, "ranks", llvm::cl::init(SchedulePipeline().ranks)};
   Option<int64_t> chunks{*this, "chunks", llvm::cl::init(SchedulePipeline().chunks)};
+  Option<int64_t> kept{*this, "kept", llvm::cl::init(SchedulePipeline().kept)};
   Option<bool> trains{*this, "trains", llvm::cl::init(SchedulePipeline().trains)};
-  SchedulePipeline values() const { return {microbatches, threads, kind, ranks, chunks, trains}; }
+  SchedulePipeline values() const {
+    return {microbatches, threads, kind, ranks, chunks, kept, trains};
+  }
 };
 
 struct Entry {

@@ -40,13 +40,25 @@ double StepPaths::throughRanks() const {
   return bound;
 }
 
-double StepPaths::throughOneMicrobatch() const {
-  double seconds = head[0] + tail[0];
+double StepPaths::roundTrip() const {
+  double seconds = 0;
   for (int64_t stage = 0; stage < shape.stages(); ++stage)
     seconds += times.forward[stage] + times.backward[stage];
   for (int64_t i = 0; i + 1 < shape.stages(); ++i)
     seconds += times.sendForward[i] + times.sendBackward[i];
   return seconds;
+}
+
+double StepPaths::throughOneMicrobatch() const { return head[0] + roundTrip() + tail[0]; }
+
+double StepPaths::throughKept() const {
+  // Without a backward pass nothing is kept.
+  const bool goesBack = std::any_of(times.backward.begin(), times.backward.end(),
+                                    [](double seconds) { return seconds > 0; });
+  if (shape.kept < 1 || !goesBack)
+    return 0;
+  auto before = double((shape.microbatches - 1) / shape.kept);
+  return before * (roundTrip() + times.weights[0]) + throughOneMicrobatch();
 }
 
 double StepPaths::throughFlush() const {

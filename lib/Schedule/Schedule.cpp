@@ -40,6 +40,11 @@ std::string unsupported(const ScheduleShape &shape) {
            (kind.mostChunks == 1 ? "one chunk"
                                  : "at most " + std::to_string(kind.mostChunks) + " chunks") +
            " a rank, got " + std::to_string(shape.chunks);
+  if (shape.kept < 0)
+    return "a rank keeps at least one microbatch, got kept=" + std::to_string(shape.kept);
+  if (shape.kept > 0 && !kind.limitsKept())
+    return std::string("schedule=") + kind.name +
+           " takes no limit of kept microbatches, got kept=" + std::to_string(shape.kept);
   return kind.unsupported ? kind.unsupported(shape) : "";
 }
 

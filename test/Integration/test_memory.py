@@ -244,6 +244,23 @@ def test_prediction_of_each_rank_of_a_pipeline(four_layers, devices, plan, most)
         assert abs(role.error) <= most, role
 
 
+def test_fewer_kept_microbatches_take_less_memory(four_layers):
+    """Of 16. Each rank has slots for as many as it may keep."""
+    plans = {kept: f"pp=4,schedule=list,kept={kept},recompute=none,micro_batch=1" for kept in (1, 2, 4, 9)}
+    arenas = []
+    for plan in plans.values():
+        roles = memory.measure(memory.Case("", "", four_layers, 4, plan, batch=16))
+        assert len(roles) == 4
+        for role in roles:
+            assert abs(role.error) <= 0.05, (plan, role)
+        arenas.append([role.arena for role in roles])
+    for less, more in zip(arenas, arenas[1:]):
+        assert all(a <= b for a, b in zip(less, more)) and less[0] < more[0], arenas
+    # The first rank keeps three more, then five more.
+    one, two, four, nine = (ranks[0] for ranks in arenas)
+    assert abs((nine - four) / 5 - (four - two) / 2) <= 0.05 * (two - one)
+
+
 @pytest.mark.parametrize("model,plan,rank,most", [
     ("gpt2", "pp=2,dp=1,schedule=1f1b,micro_batch=1", 1, 1_760_000),  # 1.86 MB with the head's gradient all pass
     ("resnet_tiny", "pp=2,dp=1,schedule=gpipe,micro_batch=1", 0, 630_000),  # 0.73 MB with what normalizations return

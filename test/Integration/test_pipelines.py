@@ -67,6 +67,8 @@ def test_all_stages_clip_alike(trainer, devices, plan):
     [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"),
      (2, "pp=2,dp=1,schedule=interleaved,chunks=2,micro_batch=1")],
     [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"), (4, "pp=4,dp=1,schedule=list,micro_batch=1")],
+    [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"), (4, "pp=4,dp=1,schedule=list,kept=1,micro_batch=1")],
+    [(3, "pp=3,dp=1,schedule=list,kept=2,micro_batch=1"), (3, "pp=3,dp=1,schedule=list,kept=8,micro_batch=1")],
     # Eight microbatches on three ranks, and one on two: groups that aren't full.
     [(6, "pp=6,dp=1,schedule=1f1b,micro_batch=1"),
      (3, "pp=3,dp=1,schedule=interleaved,chunks=2,micro_batch=1")],

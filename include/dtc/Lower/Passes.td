@@ -29,6 +29,8 @@ def BuildSchedule : Pass<"dtc-build-schedule", "::mlir::ModuleOp"> {
                  Option<"kind", "kind", "std::string", "\"1f1b\"", "name of the schedule">,
                  Option<"ranks", "ranks", "int64_t", "1", "ranks of the pipeline">,
                  Option<"chunks", "chunks", "int64_t", "1", "stages a rank">,
+                 Option<"kept", "kept", "int64_t", "0",
+                        "microbatches that a rank keeps at most; 0: as the schedule does">,
                  Option<"rank", "rank", "int64_t", "0", "the rank whose calls are listed">,
                  Option<"trains", "trains", "bool", "true",
                         "otherwise the schedule has forward passes alone">];

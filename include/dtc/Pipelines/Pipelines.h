@@ -52,6 +52,7 @@ struct SchedulePipeline {
   std::string kind = "1f1b"; ///< name of the schedule
   int64_t ranks = 1;         ///< of the pipeline
   int64_t chunks = 1;        ///< stages of a rank
+  int64_t kept = 0;          ///< microbatches that a rank keeps at most; 0: as the schedule does
   bool trains = true;        ///< otherwise there are forward passes alone
   /// Compiles the kernels while the passes go on; null: they stay IR.
   target::KernelCompilation *compilation = nullptr;

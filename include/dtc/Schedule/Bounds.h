@@ -43,8 +43,14 @@ public:
   /// Where no backward pass begins before all forward passes have reached the last stage
   /// of ranks with one chunk.
   double throughFlush() const;
+  /// Where a rank with one chunk keeps so many microbatches at most (ScheduleShape::kept). So many
+  /// after another one, the first rank begins a microbatch when that one is over.
+  double throughKept() const;
 
 private:
+  /// From the start of a microbatch's first call until its gradients are back on the first rank.
+  double roundTrip() const;
+
   const ScheduleShape &shape;
   const StepTimes &times;
   double microbatches;

@@ -39,6 +39,9 @@ struct Descriptor {
   /// A rank keeps all microbatches of a step at once. Otherwise it keeps no more of
   /// many than of a few times as many as there are ranks.
   bool keepsAll = false;
+  /// How many microbatches a rank keeps at most where a shape doesn't say. Null: shapes can't say
+  /// (ScheduleShape::kept).
+  int64_t (*usuallyKept)(int64_t ranks) = nullptr;
   /// Programs that overlap sending with computing in some schedules do so in this one
   /// (`overlaps_sends` of a cluster's software).
   bool sendsBesideCalls = false;
@@ -57,6 +60,7 @@ struct Descriptor {
   double (*lowerBound)(const StepPaths &paths) = nullptr;
 
   bool splitsBackward() const { return lateWeightGrads != nullptr; }
+  bool limitsKept() const { return usuallyKept != nullptr; }
 };
 
 /// In the order of Schedules.def.

@@ -19,6 +19,13 @@
 // again once the backward pass of that microbatch is over. Rank 0 of 1F1B needs two slots (F2 takes
 // the one that B0 left), rank 1 one.
 //
+// The list schedule takes a limit of what a rank keeps at a time. I are input gradients and W
+// those of weights. Rank 0 makes, for P = 2 and 4 microbatches,
+//
+//   kept = 3   F0 F1 F2 I0 W0 I1 F3 I2 W1 W2 I3 W3
+//   kept = 2   F0 F1 I0 W0 I1 F2 W1 F3 I2 W2 I3 W3
+//   kept = 1   F0 I0 W0 F1 I1 W1 F2 I2 W2 F3 I3 W3
+//
 // The backward pass may come in two calls. First come the gradients of the stage's input, for which
 // the stage before waits, later those of its weights. In every schedule the gradients of a stage's
 // weights are added up in ascending order of microbatches. So all schedules give the same sums to
@@ -65,6 +72,9 @@ struct ScheduleShape {
   int64_t ranks = 1;
   int64_t chunks = 1; ///< stages a rank
   int64_t microbatches = 1;
+  /// How many microbatches a rank keeps at most, if the kind takes a limit. 0: as many as the kind
+  /// keeps by itself (Descriptor::usuallyKept).
+  int64_t kept = 0;
   int64_t stages() const { return ranks * chunks; }
   bool operator==(const ScheduleShape &) const = default;
 };

@@ -125,6 +125,7 @@ static plan::Spec withoutSavings(plan::Spec spec) {
   if (!spec.zeroGroup)
     add(spec.zero, 0);
   add(spec.recompute, plan::Recompute::None);
+  add(spec.kept, 0);
   add(spec.regather, false);
   return spec;
 }

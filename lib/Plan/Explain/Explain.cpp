@@ -38,7 +38,12 @@ public:
   }
 
 private:
-  Spec everything() const { return pinned(result.chosen, options.spec); }
+  /// Its degrees, pinned. How many microbatches are kept is left to follow from memory.
+  Spec everything() const {
+    Spec spec = pinned(result.chosen, options.spec);
+    spec.kept = options.spec.kept;
+    return spec;
+  }
   void change(Spec spec);
   void change(const std::string &name, const SearchOptions &asked);
   void changeGroups();

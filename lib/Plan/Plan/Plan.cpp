@@ -84,7 +84,7 @@ Plan inGroup(const Plan &plan, size_t group) {
 schedule::ScheduleShape scheduleShape(const Degrees &degrees) {
   bool isPipeline = degrees.pp > 1;
   return {isPipeline ? degrees.schedule : kDefaultSchedule, degrees.pp, degrees.chunks,
-          degrees.numMicrobatches};
+          degrees.numMicrobatches, degrees.kept};
 }
 
 schedule::Placement placementOf(const Degrees &degrees) {

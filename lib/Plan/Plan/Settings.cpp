@@ -238,6 +238,19 @@ static std::vector<Setting> timetableSettings() {
            [](const Degrees &d, const SentenceFacts &) {
              return "Each rank of the pipeline holds " + text(d.chunks) + " stages";
            }},
+      {.name = "kept",
+       .member = Member<int64_t>{&Degrees::kept, &Spec::kept},
+       .isRare = true,
+       .isOfTraining = true,
+       .effort = Effort::Memory,
+       .topic = Topic::Pipeline,
+       .said = Said::IfSet,
+       .isDecided = [](const Degrees &d) { return d.kept > 0; },
+       .about =
+           [](const Degrees &d, const SentenceFacts &) {
+             return "Each rank of the pipeline keeps activations of " +
+                    countText(d.kept, "microbatch", "microbatches") + " at most";
+           }},
       {.name = "micro_batch",
        .member = Member<int64_t>{&Degrees::microBatch, &Spec::microBatch, &StageGroup::microBatch},
        .effort = Effort::Memory,

@@ -96,7 +96,20 @@ static Result<Spec> fillGroups(Spec spec, int64_t devices) {
   return spec;
 }
 
+std::string whyNoLimit(const Spec &spec) {
+  if (spec.kept.value_or(0) == 0 || (spec.schedule && describe(*spec.schedule).limitsKept()))
+    return "";
+  std::string names;
+  for (ScheduleKind kind : schedule::allSchedules())
+    if (describe(kind).limitsKept())
+      names += (names.empty() ? "" : "|") + std::string(name(kind));
+  return "kept=" + std::to_string(*spec.kept) + " needs schedule=" + names +
+         (spec.schedule ? ", got schedule=" + std::string(name(*spec.schedule)) : "");
+}
+
 Result<Spec> fill(Spec spec, int64_t devices) {
+  if (std::string reason = whyNoLimit(spec); !reason.empty())
+    return Error{"plan: " + reason, ErrorCategory::Usage};
   if (!spec.groups.empty())
     return fillGroups(std::move(spec), devices);
   std::optional<int64_t> *degrees[] = {&spec.dp, &spec.tp, &spec.pp, &spec.cp, &spec.ep};

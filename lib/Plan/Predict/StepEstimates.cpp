@@ -12,8 +12,14 @@ namespace dtc::plan {
 /// of less than twice the longer one are carried out whole.
 static constexpr int64_t kShort = 2, kLong = 3;
 
+/// With other limits of kept microbatches, ranks wait in rhythms that short schedules don't tell.
+static bool keepsAsUsual(const schedule::ScheduleShape &shape) {
+  return shape.kept == 0 || shape.kept == describe(shape.kind).usuallyKept(shape.ranks);
+}
+
 static bool isLong(const schedule::ScheduleShape &shape) {
-  return !describe(shape.kind).keepsAll && shape.microbatches > 2 * kLong * shape.ranks;
+  return !describe(shape.kind).keepsAll && keepsAsUsual(shape) &&
+         shape.microbatches > 2 * kLong * shape.ranks;
 }
 
 /// A shorter schedule ends as the whole one does.
@@ -23,11 +29,12 @@ static int64_t groups(const schedule::ScheduleShape &shape, int64_t count) {
 
 const schedule::Schedule *StepEstimates::schedule(const schedule::ScheduleShape &shape,
                                                   int64_t microbatches) {
+  schedule::ScheduleShape asked = shape;
+  asked.microbatches = microbatches;
   auto [it, isNew] =
-      schedules.try_emplace({shape.kind, shape.ranks, shape.chunks, microbatches});
+      schedules.try_emplace({shape.kind, shape.ranks, shape.chunks, microbatches, shape.kept});
   if (isNew)
-    if (auto made =
-            schedule::makeSchedule({shape.kind, shape.ranks, shape.chunks, microbatches}, trains))
+    if (auto made = schedule::makeSchedule(asked, trains))
       it->second = std::move(*made);
   return it->second ? &*it->second : nullptr;
 }

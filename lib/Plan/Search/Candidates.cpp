@@ -298,6 +298,14 @@ std::string Enumeration::tooFewOps(int64_t most, int64_t stages) const {
          " stages at most: " + std::to_string(stages);
 }
 
+/// How many microbatches a rank keeps: what is pinned, or what its schedule keeps by itself.
+int64_t Enumeration::keptBy(const Degrees &degrees) const {
+  const schedule::Descriptor &kind = describe(degrees.schedule);
+  if (degrees.pp == 1 || !kind.limitsKept() || !trains(problem))
+    return 0;
+  return spec.kept.value_or(0) > 0 ? *spec.kept : kind.usuallyKept(degrees.pp);
+}
+
 /// One schedule of degrees that have all else.
 void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks) {
   if ((spec.schedule && *spec.schedule != kind) || (spec.chunks && *spec.chunks != chunks)) {
@@ -305,6 +313,12 @@ void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks
       result.refusal =
           "several chunks a rank need several stages and schedule=" + namesOfChunked() +
           ", got chunks=" + std::to_string(*spec.chunks);
+    return;
+  }
+  if (spec.kept.value_or(0) > 0 && degrees.pp == 1) {
+    if (result.refusal.empty())
+      result.refusal = "a limit of kept microbatches needs several stages, got kept=" +
+                       std::to_string(*spec.kept);
     return;
   }
   // Who asks for a schedule of several chunks asks for two at least.
@@ -321,6 +335,7 @@ void Enumeration::addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks
   }
   degrees.schedule = kind;
   degrees.chunks = chunks;
+  degrees.kept = keptBy(degrees);
   // What a larger last group holds is seldom worth it.
   const bool isTried =
       spec.schedule == kind || spec.chunks > 1 || leftOver(scheduleShape(degrees)) == 0;

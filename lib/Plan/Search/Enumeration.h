@@ -60,6 +60,7 @@ private:
   bool shares(Degrees &degrees);
   int64_t mostSamples() const;
   std::string tooFewOps(int64_t most, int64_t stages) const;
+  int64_t keptBy(const Degrees &degrees) const;
   void addSchedule(Degrees degrees, ScheduleKind kind, int64_t chunks);
   void addSchedules(Degrees degrees);
   std::vector<int64_t> microBatches(int64_t samples) const;

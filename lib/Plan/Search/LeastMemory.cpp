@@ -9,7 +9,7 @@
 namespace dtc::plan {
 
 /// Those with the smallest microbatches, the ones first that split the model most. 1F1B stands for
-/// all schedules of one chunk a rank, which keep no less.
+/// all schedules of one chunk a rank, which keep no less unless they have a limit.
 static std::vector<Degrees> smallest(const std::vector<Degrees> &all) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const Degrees &degrees : all)

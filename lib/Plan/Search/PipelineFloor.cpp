@@ -14,14 +14,15 @@ static double evenFloor(double work, double share, double microbatches, double r
 
 /// Whether stages of any parts of units can be such that a rank isn't known to take longer. This is
 /// for schedules that split the backward pass. Each takes as much as it can. One that took less
-/// would have more of the way before it, and more left for those behind it.
-static bool canKeepWithin(const UnitCosts &unitCosts, const Degrees &degrees, double limit) {
-  const schedule::ScheduleShape shape = scheduleShape(degrees);
+/// would have more of the way before it, and more left for those behind it. `lateByRank`:
+/// microbatches whose gradients of weights come last.
+static bool canKeepWithin(const UnitCosts &unitCosts, const Degrees &degrees,
+                          const std::vector<int64_t> &lateByRank, double limit) {
   auto microbatches = double(degrees.numMicrobatches);
   int unit = 0;
   double part = 0, forward = 0, around = 0; // of the unit: taken; there, and there and back
   for (int64_t rank = 0; rank < degrees.pp && around <= limit; ++rank) {
-    double late = double(describe(degrees.schedule).lateWeightGrads(shape, rank, 0));
+    auto late = double(lateByRank[static_cast<size_t>(rank)]);
     double room = limit - forward, roomBack = limit - around;
     for (; unit < unitCosts.units(); part = 0, ++unit) {
       PassSeconds whole = unitCosts.seconds(unit, unit + 1);
@@ -44,13 +45,25 @@ static bool canKeepWithin(const UnitCosts &unitCosts, const Degrees &degrees, do
 
 static double splitFloor(const UnitCosts &unitCosts, const Degrees &degrees, double work) {
   constexpr int halvings = 10;
+  const schedule::ScheduleShape shape = scheduleShape(degrees);
+  std::vector<int64_t> late;
+  for (int64_t rank = 0; rank < degrees.pp; ++rank)
+    late.push_back(describe(degrees.schedule).lateWeightGrads(shape, rank, 0));
   double floor = double(degrees.numMicrobatches) * work / double(degrees.pp);
   double enough = floor + unitCosts.seconds(0, unitCosts.units()).forward;
   for (int i = 0; i < halvings; ++i) {
     double middle = (floor + enough) / 2;
-    (canKeepWithin(unitCosts, degrees, middle) ? enough : floor) = middle;
+    (canKeepWithin(unitCosts, degrees, late, middle) ? enough : floor) = middle;
   }
   return floor;
+}
+
+/// The first rank begins no microbatch before another one is over, so many before it.
+static double keptFloor(const PassSeconds &all, const Degrees &degrees) {
+  if (degrees.kept == 0)
+    return 0;
+  auto before = double((degrees.numMicrobatches - 1) / degrees.kept);
+  return (1 + before) * (all.forward + all.recompute + all.inputGrad);
 }
 
 double pipelineFloor(const UnitCosts &unitCosts, const Degrees &degrees) {
@@ -61,7 +74,9 @@ double pipelineFloor(const UnitCosts &unitCosts, const Degrees &degrees) {
     return microbatches * work;
   if (!describe(degrees.schedule).splitsBackward())
     return evenFloor(work, 1 / double(degrees.chunks), microbatches, ranks);
-  return degrees.chunks == 1 ? splitFloor(unitCosts, degrees, work) : microbatches * work / ranks;
+  if (degrees.chunks > 1)
+    return microbatches * work / ranks;
+  return std::max(splitFloor(unitCosts, degrees, work), keptFloor(all, degrees));
 }
 
 } // namespace dtc::plan

@@ -36,6 +36,7 @@ std::shared_ptr<RankStages> RankStagesStore::get(RankStages::Request request) {
   Key key{request.shardings, request.shard, request.cuts, request.degrees, request.someBlocks};
   key.degrees.schedule = kDefaultSchedule;
   key.degrees.chunks = 1;
+  key.degrees.kept = 0;
   auto [at, isNew] = byKey.try_emplace(key, entries.begin());
   if (!isNew) {
     entries.splice(entries.begin(), entries, at->second);

@@ -16,6 +16,8 @@ static bool isSaidByGroups(const Setting &setting) {
 
 static Spec without(const Setting &setting, Spec spec) {
   unpin(setting, spec);
+  if (&setting == &settingOf(&Degrees::schedule)) // others take no limit
+    unpin(settingOf(&Degrees::kept), spec);
   if (isList(setting))
     for (auto degree : {&Degrees::dp, &Degrees::tp, &Degrees::pp, &Degrees::microBatch})
       unpin(settingOf(degree), spec);

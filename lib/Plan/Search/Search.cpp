@@ -168,6 +168,14 @@ static std::vector<SearchRound> roundsOf(const SearchState &state) {
   return rounds;
 }
 
+/// Whether one plan may fit where another doesn't.
+static bool hasChoice(const SearchState &state) {
+  return !isPinned(state.spec) || std::any_of(state.candidates.begin(), state.candidates.end(),
+                                              [&](const Candidate &candidate) {
+                                                return state.choosesKept(candidate.degrees);
+                                              });
+}
+
 /// The best plans of a round. What is estimated to fit may turn out not to: then it is searched
 /// once more for what fits without doubt.
 static std::optional<SearchResult> runRound(SearchState &state, const SearchRound &round) {
@@ -180,7 +188,7 @@ static std::optional<SearchResult> runRound(SearchState &state, const SearchRoun
       return std::nullopt;
     if (SearchOutcome fitting = answer(state, false))
       return std::move(*fitting);
-    if (state.confirms || isPinned(state.spec))
+    if (state.confirms || !hasChoice(state))
       return std::nullopt;
     state.confirms = true;
     state.outOfReach.clear();

@@ -55,6 +55,8 @@ Degrees withLeast(const SearchState &state, Degrees degrees, Offload offload) {
   degrees.zero = state.zeroLevels(degrees).back();
   degrees.recompute = state.recomputations().back();
   degrees.offload = offload;
+  if (state.choosesKept(degrees))
+    degrees.kept = 1;
   // What is computed again is gathered again in any case.
   if (degrees.recompute != Recompute::Full && mayRegather(state, degrees))
     degrees.regather = true;

@@ -77,6 +77,7 @@ Degrees runnerUpOf(Degrees degrees) {
   const Degrees plain;
   degrees.schedule = plain.schedule;
   degrees.chunks = plain.chunks;
+  degrees.kept = plain.kept;
   degrees.sp = plain.sp;
   degrees.regather = plain.regather;
   degrees.zeroGroup = plain.zeroGroup;

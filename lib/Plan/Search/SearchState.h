@@ -66,6 +66,8 @@ struct SearchState {
   std::vector<Recompute> recomputations() const;
   /// Whether as few blocks as will do are recomputed by such degrees.
   bool recomputesSome(const Degrees &degrees) const;
+  /// Whether it is searched how many microbatches a rank keeps.
+  bool choosesKept(const Degrees &degrees) const { return degrees.kept > 0 && !spec.kept; }
   /// What has been spent, in estimates. Solving a sharding takes as long as ten of them, and so
   /// does completing a plan.
   int64_t effort() const { return estimates + 10 * (shardings.solves() + confirmed); }

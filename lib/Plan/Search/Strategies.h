@@ -39,6 +39,7 @@ bool choosesContextExchange(const SearchState &state);
 void searchSmallerShardings(SearchState &state, const SearchRound &round);
 void searchOffloaded(SearchState &state, const SearchRound &round);
 void searchRegathered(SearchState &state, const SearchRound &round);
+void searchKept(SearchState &state, const SearchRound &round);
 /// Whether what ranks gather of activations may be gathered again in the backward pass.
 bool mayRegather(const SearchState &state, const Degrees &degrees);
 
@@ -52,6 +53,7 @@ inline constexpr Strategy kStrategies[] = {
     {SearchStrategy::SmallerShardings, searchSmallerShardings},
     {SearchStrategy::Offloaded, searchOffloaded},
     {SearchStrategy::Candidates, searchRegathered}, // left out by a pin: regather=off
+    {SearchStrategy::Candidates, searchKept},       // left out by a pin: kept=1
 };
 
 /// The degrees that are candidates.

@@ -121,11 +121,19 @@ void Trial::trySharding(const ShardVariant &variant, Shardings &tried) {
   tried.isDone = !recomputes && !mayReceiveLess(degrees);
 }
 
+/// What doesn't fit with 1F1B fits with no schedule of as many stages, which keep no less. With a
+/// limit below the P microbatches of 1F1B's first rank, a schedule stands for itself.
+static Degrees like1F1B(Degrees degrees) {
+  if (degrees.kept > 0 && degrees.kept < degrees.pp)
+    return degrees;
+  degrees.schedule = ScheduleKind::OneFOneB;
+  degrees.chunks = 1;
+  degrees.kept = 0;
+  return degrees;
+}
+
 Outcome Trial::tryDegrees(const Degrees &degrees) {
-  // What doesn't fit with 1F1B fits with no schedule of as many stages, which keep no less.
-  Shardings tried{degrees, degrees};
-  tried.like1F1B.schedule = ScheduleKind::OneFOneB;
-  tried.like1F1B.chunks = 1;
+  Shardings tried{degrees, like1F1B(degrees)};
   for (const ShardVariant &variant : attempt.variants(state, degrees)) {
     if (variant.sequenceParallel && mostTensorRanks(degrees) == 1 && !state.spec.sp)
       continue; // nothing to be parallel over
@@ -171,10 +179,21 @@ void Trial::run(const Degrees &candidate) {
   }
 }
 
+/// The next smaller limit that is tried: as many as 1F1B keeps, then half as many each time.
+static int64_t fewerKept(const Degrees &degrees) {
+  int64_t kept = std::min(degrees.kept, degrees.numMicrobatches);
+  return kept > degrees.pp ? degrees.pp : kept / 2;
+}
+
 bool tryCandidate(SearchState &state, const Degrees &candidate, const Attempt &attempt) {
-  Trial trial(state, attempt);
-  trial.run(candidate);
-  return trial.wasShort;
+  bool wasShort = false;
+  for (Degrees degrees = candidate;; degrees.kept = fewerKept(degrees)) {
+    Trial trial(state, attempt);
+    trial.run(degrees);
+    wasShort = wasShort || trial.wasShort;
+    if (!trial.wasShort || !state.choosesKept(degrees) || fewerKept(degrees) == 0)
+      return wasShort;
+  }
 }
 
 } // namespace dtc::plan

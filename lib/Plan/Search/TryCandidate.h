@@ -6,6 +6,9 @@
 // exchanges each microbatch may hide behind computation. So all levels are tried, and groups of
 // ranks within which it stores. Smaller groups exchange over faster links and hold more. So they
 // recompute no less than a large one.
+//
+// A schedule may take a limit of kept microbatches. Eight ranks then keep 15, as long as memory
+// isn't short, else also 8, 4, 2 and 1: a rank that keeps fewer waits more, and recomputes less.
 #pragma once
 
 #include "SearchState.h"

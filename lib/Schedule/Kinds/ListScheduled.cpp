@@ -31,12 +31,15 @@ static std::optional<Pass> nextPass(const std::vector<Progress> &ranks, size_t r
   return std::nullopt;
 }
 
+/// The fewest with which the first rank has work until its first gradients arrive.
+static int64_t usuallyKept(int64_t ranks) { return 2 * ranks - 1; }
+
 /// List scheduling with three passes that take equally long, as Qi et al. search schedules (Zero
 /// Bubble Pipeline Parallelism, ICLR 2024, section 3.1). At each tick every rank makes the most
-/// urgent call that is ready. A rank keeps at most 2 P - 1 microbatches, the fewest with which the
-/// first rank has work until its first gradients arrive.
+/// urgent call that is ready. The oldest microbatch can always go on, as it isn't held back by what
+/// a rank keeps. So with any limit the lists end.
 static CallList calls(const ScheduleShape &shape, int64_t rank) {
-  const int64_t mostKept = 2 * shape.ranks - 1;
+  const int64_t mostKept = shape.kept > 0 ? shape.kept : usuallyKept(shape.ranks);
   std::vector<Progress> ranks(static_cast<size_t>(shape.ranks));
   std::vector<std::optional<Pass>> made(ranks.size());
   const auto own = static_cast<size_t>(rank);
@@ -59,13 +62,18 @@ static CallList calls(const ScheduleShape &shape, int64_t rank) {
   return calls;
 }
 
+static double lowerBound(const StepPaths &paths) { return paths.throughKept(); }
+
 const Descriptor kListScheduled = {
     .name = "list",
-    .about = "List scheduling: each rank makes the most urgent call that is ready, and keeps twice "
-             "as many microbatches as there are ranks at most.",
+    .about =
+        "List scheduling: each rank makes the most urgent call that is ready, and keeps no more "
+        "microbatches than the plan says.",
     .isSearched = false,
+    .usuallyKept = usuallyKept,
     .sendsBesideCalls = true,
     .calls = calls,
-    .lateWeightGrads = lateWeightGradsOf<calls>};
+    .lateWeightGrads = lateWeightGradsOf<calls>,
+    .lowerBound = lowerBound};
 
 } // namespace dtc::schedule

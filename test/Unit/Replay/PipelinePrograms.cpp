@@ -1,5 +1,7 @@
 #include "PipelinePrograms.h"
 
+#include "dtc/Schedule/Descriptor.h"
+
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -91,7 +93,7 @@ std::unique_ptr<fbs::ProgramT> RankBuilder::build() {
   for (int64_t chunk = 0; chunk < shape.schedule.chunks; ++chunk) {
     addCommunication(chunk);
     addForward(chunk);
-    if (shape.schedule.kind == schedule::ScheduleKind::ZeroBubble) {
+    if (describe(shape.schedule.kind).splitsBackward()) {
       addInputGrad(chunk);
       addWeightGrad(chunk);
     } else {
@@ -161,7 +163,7 @@ void RankBuilder::addBindings(int64_t chunk) {
   bind(BindingKind::State, numbered("m", chunk));
   bind(BindingKind::Gradient, numbered("g", chunk));
   bind(BindingKind::Kept, numbered("kept", chunk), Scope::Slot);
-  if (shape.schedule.kind == schedule::ScheduleKind::ZeroBubble)
+  if (describe(shape.schedule.kind).splitsBackward())
     bind(BindingKind::Kept, numbered("dkept", chunk), Scope::Slot);
   if (isFirst(chunk))
     bind(BindingKind::Input, "ids", Scope::Microbatch);

@@ -33,6 +33,8 @@ const Case kCases[] = {
     {"OneFOneBTensorParallel", {{kOneFOneB, 3, 1, 5}, 4}},
     {"Interleaved", {{ScheduleKind::Interleaved, 2, 2, 4}, 2}},
     {"ZeroBubble", {{ScheduleKind::ZeroBubble, 4, 1, 6}}},
+    {"ListKeepingOne", {{ScheduleKind::ListScheduled, 3, 1, 4, 1}}},
+    {"ListKeepingTwo", {{ScheduleKind::ListScheduled, 4, 1, 6, 2}}},
 };
 
 /// Two stages of 1F1B with four microbatches, two ranks each.

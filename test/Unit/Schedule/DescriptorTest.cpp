@@ -85,6 +85,34 @@ TEST(Descriptor, KeepsAll) {
       }
 }
 
+/// Kinds with a limit say how many microbatches they keep without one; others take none.
+TEST(Descriptor, LimitsOfKeptMicrobatches) {
+  for (ScheduleKind kind : allSchedules())
+    for (int64_t ranks = 1; ranks <= 6; ++ranks) {
+      const Descriptor &about = describe(kind);
+      ScheduleShape shape{kind, ranks, about.fewestChunks, 6 * ranks, 1};
+      EXPECT_EQ(unsupported(shape).empty(), about.limitsKept()) << text(shape);
+      if (!about.limitsKept())
+        continue;
+      shape.kept = about.usuallyKept(ranks);
+      ScheduleShape usual = shape;
+      usual.kept = 0;
+      EXPECT_EQ(makeSchedule(shape)->calls, makeSchedule(usual)->calls) << text(shape);
+    }
+}
+
+/// A limit of as many microbatches as there are ranks leaves no less than 1F1B keeps. That is where
+/// the planner gives it up with 1F1B.
+TEST(Descriptor, LimitsOfAsManyAsRanksKeepNoLessThan1F1B) {
+  for (int64_t ranks = 1; ranks <= 6; ++ranks)
+    for (int64_t kept = ranks; kept <= 2 * ranks; ++kept) {
+      Schedule limited = *makeSchedule({ScheduleKind::ListScheduled, ranks, 1, 13, kept});
+      Schedule least = *makeSchedule({ScheduleKind::OneFOneB, ranks, 1, 13});
+      for (int64_t rank = 0; rank < ranks; ++rank)
+        EXPECT_GE(limited.slots[rank][0], least.slots[rank][0]) << ranks << " " << kept;
+    }
+}
+
 /// The planner gives up all of them where 1F1B doesn't fit.
 TEST(Descriptor, NoneOfOneChunkKeepsLessThan1F1B) {
   forEachSchedule([](const Schedule &schedule) {

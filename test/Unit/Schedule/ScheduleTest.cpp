@@ -87,6 +87,34 @@ TEST(Schedule, ListScheduled) {
     EXPECT_EQ(mostHeld(calls), 7);
 }
 
+static Schedule madeKeeping(int64_t ranks, int64_t microbatches, int64_t kept) {
+  ScheduleShape shape{ScheduleKind::ListScheduled, ranks, 1, microbatches, kept};
+  std::optional<Schedule> schedule = makeSchedule(shape);
+  EXPECT_TRUE(schedule) << unsupported(shape);
+  return schedule ? *schedule : Schedule();
+}
+
+/// As Schedule.h has them.
+TEST(Schedule, FewerSlotsAreMoreWaiting) {
+  EXPECT_EQ(text(madeKeeping(2, 4, 3).calls[0]), "F0 F1 F2 I0 W0 I1 F3 I2 W1 W2 I3 W3");
+  EXPECT_EQ(text(madeKeeping(2, 4, 2).calls[0]), "F0 F1 I0 W0 I1 F2 W1 F3 I2 W2 I3 W3");
+  EXPECT_EQ(text(madeKeeping(2, 4, 1).calls[0]), "F0 I0 W0 F1 I1 W1 F2 I2 W2 F3 I3 W3");
+  EXPECT_EQ(madeKeeping(2, 4, 0).calls, madeKeeping(2, 4, 3).calls);
+}
+
+/// Each can be carried out, also where a rank keeps one. The first rank keeps as many as it may.
+TEST(Schedule, NoRankKeepsMoreThanItMay) {
+  for (int64_t ranks = 1; ranks <= 6; ++ranks)
+    for (int64_t kept = 1; kept <= 2 * ranks; ++kept)
+      for (int64_t microbatches : {int64_t(1), ranks, 4 * ranks + 1}) {
+        Schedule schedule = madeKeeping(ranks, microbatches, kept);
+        ASSERT_EQ(check(schedule), "") << ranks << " " << kept << " " << microbatches;
+        for (int64_t rank = 0; rank < ranks; ++rank)
+          EXPECT_LE(schedule.slots[rank][0], std::min(kept, microbatches));
+        EXPECT_EQ(schedule.slots[0][0], std::min(kept, microbatches)) << ranks;
+      }
+}
+
 /// Three microbatches on two ranks are one group; of five, the second group has three.
 TEST(Schedule, InterleavedInGroupsOfAnySize) {
   Schedule three = made(ScheduleKind::Interleaved, 2, 2, 3);
@@ -131,6 +159,10 @@ TEST(Schedule, RefusesShapesWithoutOne) {
   EXPECT_EQ(refusal(ScheduleKind::OneFOneB, 4, 2, 8), "schedule=1f1b has one chunk a rank, got 2");
   EXPECT_EQ(refusal(ScheduleKind::ZeroBubbleV, 4, 1, 8),
             "schedule=zbv has at least 2 chunks a rank, got 1");
+  EXPECT_EQ(unsupported({ScheduleKind::ZeroBubble, 4, 1, 8, 3}),
+            "schedule=zb takes no limit of kept microbatches, got kept=3");
+  EXPECT_EQ(unsupported({ScheduleKind::ListScheduled, 4, 1, 8, -1}),
+            "a rank keeps at least one microbatch, got kept=-1");
   EXPECT_EQ(refusal(ScheduleKind::GPipe, INT64_MAX, 1, INT64_MAX),
             "a schedule of 9223372036854775807 microbatches on 9223372036854775807 x 1 stages "
             "is too long");

@@ -54,6 +54,8 @@ Case randomCase(unsigned seed, bool contends) {
                                   std::min<int64_t>(3, describe(shape.kind).mostChunks));
     shape.microbatches = shape.ranks * random.integer(1, 3);
   }
+  if (describe(shape.kind).limitsKept())
+    shape.kept = random.integer(0, 2 * shape.ranks);
   Costs &costs = made.costs;
   for (int64_t stage = 0; stage < shape.stages(); ++stage) {
     StageCost cost;

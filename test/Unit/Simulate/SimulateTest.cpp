@@ -95,6 +95,15 @@ TEST(Simulate, ListSchedulingHidesLatency) {
   EXPECT_LT(seconds(ScheduleKind::ListScheduled), 0.92 * seconds(ScheduleKind::ZeroBubble));
 }
 
+/// Where a rank keeps one microbatch, they follow each other, which the lower bound knows.
+TEST(Simulate, OneKeptMicrobatchIsOneAtATime) {
+  ScheduleShape shape{ScheduleKind::ListScheduled, 4, 1, 16, /*kept=*/1};
+  Costs costs = equalStages(shape);
+  const double roundTrip = 4 * (1 + 1), weights = 1;
+  EXPECT_NEAR(run(shape, costs).stepSeconds, 16 * (roundTrip + weights), 1e-9);
+  EXPECT_NEAR(lowerBound(shape, costs), 16 * (roundTrip + weights), 1e-6);
+}
+
 //===----------------------------------------------------------------------===//
 // One rank
 //===----------------------------------------------------------------------===//

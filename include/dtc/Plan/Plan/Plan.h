@@ -76,6 +76,9 @@ struct Degrees {
   int64_t zeroGroup = 0;
   ScheduleKind schedule = kDefaultSchedule;
   int64_t chunks = 1;
+  /// How many microbatches a pipeline rank keeps at most, by a schedule that takes such a limit. 0:
+  /// as many as the schedule does by itself.
+  int64_t kept = 0;
   int64_t microBatch = 1; ///< samples per data-parallel rank and microbatch
   int64_t numMicrobatches = 1;
   Recompute recompute = Recompute::None;

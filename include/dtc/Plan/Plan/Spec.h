@@ -16,6 +16,8 @@ struct Spec {
   std::optional<Overflow> overflow;
   std::optional<int> zero;
   std::optional<int64_t> zeroGroup, chunks, microBatch;
+  /// 0, which words can't say: as many as the schedule keeps by itself.
+  std::optional<int64_t> kept;
   std::optional<ScheduleKind> schedule;
   std::optional<Recompute> recompute;
   std::optional<Offload> offload;
@@ -31,8 +33,12 @@ struct Spec {
 /// Parses "auto" or KEY=VALUE,... An unknown key names the nearest known one.
 Result<Spec> parseSpec(const std::string &text);
 
+/// Why ranks can't keep as many microbatches as a SPEC says: its schedule takes no such limit. Or
+/// "".
+std::string whyNoLimit(const Spec &spec);
+
 /// Sets degrees left out to 1 where those given already fill `devices`;
-/// refuses a product that can't divide it.
+/// refuses a product that can't divide it, and a limit that its schedule doesn't take.
 Result<Spec> fill(Spec spec, int64_t devices);
 
 /// A plan's degrees as a SPEC. Two things stay as `asked` has them. One is how tensor parallelism

@@ -8,7 +8,8 @@
 //
 // or what no such step falls below (simulate::lowerBound), if that is more. Where a slow rank lets
 // others run ahead at first, its pace may set in only after that. It holds what the longer of the
-// two holds. Plans that are chosen are predicted from the whole schedule.
+// two holds. Plans that are chosen are predicted from the whole schedule. So are steps with a limit
+// of kept microbatches that isn't the usual one (ScheduleShape::kept).
 #pragma once
 
 #include "dtc/Simulate/Simulate.h"
@@ -38,7 +39,7 @@ private:
   const schedule::Schedule *schedule(const schedule::ScheduleShape &shape, int64_t microbatches);
 
   const bool trains;
-  using Key = std::tuple<schedule::ScheduleKind, int64_t, int64_t, int64_t>;
+  using Key = std::tuple<schedule::ScheduleKind, int64_t, int64_t, int64_t, int64_t>;
   std::map<Key, std::optional<schedule::Schedule>> schedules;
 };
 

@@ -14,7 +14,7 @@ using namespace dtc::plan::testing;
 TEST(Settings, EveryMemberOfAPlanHasARow) {
   const Degrees degrees;
   const auto &[dp, tp, pp, cp, ep, sp, regather, contextExchange, tensorWeights, capacity, overflow,
-               zero, zeroBlocks, zeroGroup, schedule, chunks, microBatch, numMicrobatches,
+               zero, zeroBlocks, zeroGroup, schedule, chunks, kept, microBatch, numMicrobatches,
                recompute, recomputeBlocks, offload, order, groups] = degrees;
   std::set<const void *> rows, members = {&dp,
                                           &tp,
@@ -32,6 +32,7 @@ TEST(Settings, EveryMemberOfAPlanHasARow) {
                                           &zeroGroup,
                                           &schedule,
                                           &chunks,
+                                          &kept,
                                           &microBatch,
                                           &order,
                                           &groups,
@@ -49,8 +50,8 @@ TEST(Settings, EveryMemberOfAPlanHasARow) {
 TEST(Settings, EveryMemberOfASpecHasARow) {
   const Spec spec;
   const auto &[dp, tp, pp, cp, ep, sp, regather, contextExchange, tensorWeights, capacity, overflow,
-               zero, zeroGroup, chunks, microBatch, schedule, recompute, offload, order, groups] =
-      spec;
+               zero, zeroGroup, chunks, microBatch, kept, schedule, recompute, offload, order,
+               groups] = spec;
   std::set<const void *> rows, members = {&dp,         &tp,
                                           &pp,         &cp,
                                           &ep,         &sp,
@@ -60,7 +61,8 @@ TEST(Settings, EveryMemberOfASpecHasARow) {
                                           &order,      &zeroGroup,
                                           &groups,     &tensorWeights,
                                           &regather,   &contextExchange,
-                                          &capacity,   &overflow};
+                                          &capacity,   &overflow,
+                                          &kept};
   for (const Setting &setting : settings())
     std::visit(
         [&](auto member) {
@@ -90,7 +92,7 @@ TEST(Settings, EachSurvivesASpec) {
     unpin(setting, *spec);
     EXPECT_EQ(*spec, Spec()) << setting.name;
   }
-  EXPECT_EQ(sayable, 18); // all of a SPEC but sp, which no plan decides
+  EXPECT_EQ(sayable, 19); // all of a SPEC but sp, which no plan decides
 }
 
 TEST(Settings, ASpecRefusesWhatHasNoSuchValue) {

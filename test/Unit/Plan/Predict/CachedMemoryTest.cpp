@@ -196,7 +196,8 @@ TEST(AllocatorReplay, RunsOutOfMemoryWhereTheCacheCannotBeGivenBack) {
 
 TEST(AllocatorReplay, AShorterStepHasAsManyUnderWay) {
   for (auto kind : {dtc::schedule::ScheduleKind::OneFOneB, dtc::schedule::ScheduleKind::Interleaved,
-                    dtc::schedule::ScheduleKind::ZeroBubble, dtc::schedule::ScheduleKind::GPipe}) {
+                    dtc::schedule::ScheduleKind::ZeroBubble, dtc::schedule::ScheduleKind::GPipe,
+                    dtc::schedule::ScheduleKind::ListScheduled}) {
     int64_t chunks = kind == dtc::schedule::ScheduleKind::Interleaved ? 2 : 1;
     auto whole = dtc::schedule::makeSchedule({kind, 4, chunks, 64});
     ASSERT_TRUE(whole);
