@@ -8,10 +8,11 @@ using namespace mlir;
 namespace dtc::lower {
 namespace {
 
-/// What a sum over ranks alone reads, and so writes over; null: the value is no such sum.
-Value summedInPlace(Value value) {
+/// What a sum over ranks alone reads, and so writes over, or a launch that puts zeros behind it;
+/// null: the value is of another kind.
+Value madeInPlace(Value value) {
   auto result = dyn_cast<OpResult>(value);
-  if (!result || !sumsInPlace(result.getOwner()))
+  if (!result || !(sumsInPlace(result.getOwner()) || putsZerosBehind(result.getOwner())))
     return nullptr;
   Value operand = result.getOwner()->getOperand(result.getResultNumber());
   bool isAlone = operand.hasOneUse();
@@ -62,7 +63,7 @@ void BufferAssignment::findLastUses() {
     size_t home = homes.find(graph::getResultRole(function, i));
     for (Value root = exec::bufferRoot(value);
          root && bytesOf(root.getType()) <= homes.getHomes()[home].bytes();
-         root = summedInPlace(root))
+         root = madeInPlace(root))
       resultHomes.try_emplace(root, home);
   }
 }
@@ -90,20 +91,20 @@ std::optional<size_t> BufferAssignment::reusable(Operation *op, OpResult result,
     return std::nullopt;
   Value root = exec::bufferRoot(op->getOperand(operand));
   size_t index = bufferOf(root);
-  const Buffer &buffer = buffers[index];
+  Buffer &buffer = buffers[index];
   if (lastUse(root) != times[op] || users.lookup(index) != 1 || isInFlight(root, op))
     return std::nullopt;
   auto target = resultHomes.find(result);
   if (const uint64_t bytes = bytesOf(result.getType()); buffer.bytes != bytes) {
     // A part stays at the beginning of the whole, if that is the place to which it is returned.
-    const uint64_t before = bytesOf(root.getType());
     auto whole = resultHomes.find(root);
-    bool stays = (isa<dist::ReduceScatterOp>(op) ? bytes <= before : bytes == before) &&
-                 target != resultHomes.end() && whole != resultHomes.end() &&
+    bool stays = fitsInPlace(result) && target != resultHomes.end() && whole != resultHomes.end() &&
                  whole->second == target->second &&
-                 buffer.bytes == homes.getHomes()[target->second].bytes() &&
                  buffer.home.value_or(target->second) == target->second;
-    return stays ? std::optional(index) : std::nullopt;
+    if (!stays)
+      return std::nullopt;
+    buffer.bytes = std::max(buffer.bytes, bytes); // all of a home is there
+    return index;
   }
   if (!buffer.home)
     return index;

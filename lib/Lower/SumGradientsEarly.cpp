@@ -1,9 +1,13 @@
 // Sums of gradients over ranks, in the call that adds to them last instead of in the update.
+#include "Homes.h"
+#include "InPlace.h"
+
 #include "dtc/Dialect/Dist/Groups.h"
 #include "dtc/Dialect/Exec/LastOf.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Schedule/GradientBuckets.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <numeric>
@@ -25,25 +29,39 @@ struct PendingSum {
   BlockArgument argument() const;
 };
 
-/// What is only viewed in another shape.
-Value viewed(Value value) {
-  while (auto view = value.getDefiningOp<graph::ReshapeOp>())
-    value = view.getInput();
+/// What a value is a view of, or with zeros behind it; null: it is neither.
+Value within(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op && (isa<graph::ReshapeOp>(op) || putsZerosBehind(op)) ? op->getOperand(0) : Value();
+}
+
+Value innermost(Value value) {
+  while (Value inner = within(value))
+    value = inner;
   return value;
 }
 
-BlockArgument PendingSum::argument() const {
-  return cast<BlockArgument>(viewed(reduce->getOperand(operand)));
+/// The same view of another value, with as many zeros behind it.
+Value formedLike(OpBuilder &builder, Value form, Value value) {
+  Value inner = within(form);
+  if (!inner)
+    return value;
+  IRMapping mapping;
+  mapping.map(inner, formedLike(builder, inner, value));
+  return builder.clone(*form.getDefiningOp(), mapping)->getResult(0);
 }
 
-/// Whether a sum alone reads an argument of its function. What it scatters is flattened before.
+BlockArgument PendingSum::argument() const {
+  return cast<BlockArgument>(innermost(reduce->getOperand(operand)));
+}
+
+/// Whether a sum alone reads an argument of its function. What it scatters is flattened before, and
+/// padded.
 bool isOnlySummed(OpOperand &operand) {
   Value value = operand.get();
   bool isAlone = value.hasOneUse();
-  for (auto view = value.getDefiningOp<graph::ReshapeOp>();
-       view && isa<dist::ReduceScatterOp>(operand.getOwner());
-       view = value.getDefiningOp<graph::ReshapeOp>()) {
-    value = view.getInput();
+  while (Value inner = isa<dist::ReduceScatterOp>(operand.getOwner()) ? within(value) : Value()) {
+    value = inner;
     isAlone &= value.hasOneUse();
   }
   return isAlone && isa<BlockArgument>(value);
@@ -64,11 +82,6 @@ Operation *sumLike(OpBuilder &builder, Operation *sum, ValueRange operands, Type
   return builder.create(state);
 }
 
-int64_t bytesOf(Value value) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
-}
-
 /// The result of a function that has a role, or -1.
 int resultOf(func::FuncOp function, graph::RoleAttr role) {
   for (unsigned i = 0; i < function.getNumResults(); ++i)
@@ -83,6 +96,13 @@ int64_t ranksOf(Operation *sum) {
   return mesh.size(*dist::toAxes(dist::axesOf(sum), mesh));
 }
 
+SmallVector<StringAttr> axesOfDims(dist::ShardingAttr sharding) {
+  SmallVector<StringAttr> names;
+  for (dist::AxesAttr dim : sharding.getDims())
+    llvm::append_range(names, dim.getNames());
+  return names;
+}
+
 /// The sharding of a sum, or of its parts, which lie flattened one after another.
 dist::ShardingAttr summed(dist::ShardingAttr sharding, Operation *sum) {
   MLIRContext *context = sharding.getContext();
@@ -90,9 +110,7 @@ dist::ShardingAttr summed(dist::ShardingAttr sharding, Operation *sum) {
   if (isa<dist::AllReduceOp>(sum))
     return dist::ShardingAttr::get(context, sharding.getMesh(), sharding.getDims(), none,
                                    sharding.getMax(), sharding.getMin());
-  SmallVector<StringAttr> names, pending;
-  for (dist::AxesAttr dim : sharding.getDims())
-    llvm::append_range(names, dim.getNames());
+  SmallVector<StringAttr> names = axesOfDims(sharding), pending;
   ArrayRef<StringAttr> over = dist::axesOf(sum).getNames();
   llvm::append_range(names, over);
   llvm::copy_if(sharding.getSum().getNames(), std::back_inserter(pending),
@@ -101,11 +119,19 @@ dist::ShardingAttr summed(dist::ShardingAttr sharding, Operation *sum) {
                                  dist::AxesAttr::get(context, pending), none, none);
 }
 
+/// That of all shards one after another.
+dist::ShardingAttr flattened(dist::ShardingAttr sharding) {
+  MLIRContext *context = sharding.getContext();
+  return dist::ShardingAttr::get(context, sharding.getMesh(),
+                                 dist::AxesAttr::get(context, axesOfDims(sharding)),
+                                 sharding.getSum(), sharding.getMax(), sharding.getMin());
+}
+
 /// What is said of a gradient once it is summed. A part stays at the beginning of its place.
 DictionaryAttr summed(DictionaryAttr attributes, Type type, Operation *sum) {
   NamedAttrList list(attributes);
   auto sharding = dyn_cast_or_null<dist::ShardingAttr>(list.get(dist::DistDialect::kSharding));
-  if (isa<dist::ReduceScatterOp>(sum)) {
+  if (isa<dist::ReduceScatterOp>(sum) && !list.get(exec::kRoom)) {
     auto tensor = cast<RankedTensorType>(type);
     list.set(exec::kRoom, TypeAttr::get(RankedTensorType::get(tensor.getShape(),
                                                               tensor.getElementType(), sharding)));
@@ -164,7 +190,7 @@ private:
   void sumInBuckets(ArrayRef<Made> gradients) {
     SmallVector<int64_t> bytes;
     for (const Made &each : gradients)
-      bytes.push_back(bytesOf(each.returned->get()));
+      bytes.push_back(static_cast<int64_t>(bytesOf(each.returned->get().getType())));
     auto all = double(std::accumulate(bytes.begin(), bytes.end(), int64_t(0)));
     Operation *reduce = gradients.front().sum->reduce;
     auto count = static_cast<int64_t>(gradients.size());
@@ -188,11 +214,8 @@ private:
     SmallVector<Value> values;
     SmallVector<Type> types;
     for (const Made &each : bucket) {
-      Value value = each.returned->get();
-      Type type = each.sum->reduce->getOperand(each.sum->operand).getType();
-      if (value.getType() != type)
-        value = graph::ReshapeOp::create(builder, like->getLoc(), type, value);
-      values.push_back(value);
+      Value summed = each.sum->reduce->getOperand(each.sum->operand);
+      values.push_back(formedLike(builder, summed, each.returned->get()));
       types.push_back(each.sum->reduce->getResult(each.sum->operand).getType());
     }
     Operation *reduce = sumLike(builder, like, values, types);
@@ -229,6 +252,8 @@ private:
       if (!graph::runsPerMicrobatch(function))
         findSums(function);
     findCalls();
+    for (auto &[call, sums] : byCall)
+      llvm::for_each(sums, [&](const PendingSum &sum) { makeRoom(sum); });
     for (auto &[call, sums] : byCall) {
       CallSums(functionOfCall(cast<exec::CallOp>(call)), sums).run();
       for (const PendingSum &sum : sums)
@@ -243,7 +268,7 @@ private:
     for (Operation &op : function.getBody().front())
       for (OpOperand &operand : op.getOpOperands())
         if (isSum(&op) && isOnlySummed(operand)) {
-          auto argument = cast<BlockArgument>(viewed(operand.get()));
+          auto argument = cast<BlockArgument>(innermost(operand.get()));
           graph::RoleAttr role = graph::getArgRole(function, argument.getArgNumber());
           if (role && role.getKind() == graph::RoleKind::Gradient)
             sums.push_back({role, &op, operand.getOperandNumber()});
@@ -266,6 +291,26 @@ private:
           byCall[call].push_back(sum);
         break;
       }
+  }
+
+  /// Where a gradient is padded before it is scattered, its place has room for the zeros.
+  void makeRoom(const PendingSum &sum) {
+    auto padded = cast<RankedTensorType>(sum.reduce->getOperand(sum.operand).getType());
+    BlockArgument argument = sum.argument();
+    if (bytesOf(padded) <= bytesOf(argument.getType()))
+      return;
+    auto update = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto sharding = update.getArgAttrOfType<dist::ShardingAttr>(argument.getArgNumber(),
+                                                                dist::DistDialect::kSharding);
+    auto room = TypeAttr::get(RankedTensorType::get(padded.getShape(), padded.getElementType(),
+                                                    sharding ? flattened(sharding) : sharding));
+    for (auto function : module.getOps<func::FuncOp>()) {
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        if (graph::getArgRole(function, i) == sum.role)
+          function.setArgAttr(i, exec::kRoom, room);
+      if (int result = resultOf(function, sum.role); result >= 0)
+        function.setResultAttr(static_cast<unsigned>(result), exec::kRoom, room);
+    }
   }
 
   /// A function that no other call has: its own, or a copy, which has the same kernels.
@@ -313,11 +358,11 @@ private:
     }
     reduce->erase();
     for (Value value : dropped)
-      while (auto view = value.getDefiningOp<graph::ReshapeOp>()) {
-        if (!view->use_empty())
+      while (Value inner = within(value)) {
+        if (!value.use_empty())
           break;
-        value = view.getInput();
-        view.erase();
+        value.getDefiningOp()->erase();
+        value = inner;
       }
   }
 

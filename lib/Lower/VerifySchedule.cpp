@@ -195,7 +195,7 @@ private:
     for (OpResult result : op->getResults()) {
       int64_t offset = offsets[result.getResultNumber()];
       int64_t operand = overwritable(result);
-      if (operand >= 0 && isSamePlace(present[operand], result, offset))
+      if (operand >= 0 && fitsInPlace(result) && isSamePlace(present[operand], offset))
         present[operand] = result;
       if (failed(write(op, result, offset, host)))
         return failure();
@@ -215,13 +215,9 @@ private:
                                          place.content);
   }
 
-  /// In place is in the same place. What is scattered stays at its beginning.
-  bool isSamePlace(Value operand, OpResult result, int64_t offset) {
+  bool isSamePlace(Value operand, int64_t offset) {
     const Range &range = values[operand].range;
-    const uint64_t whole = bytesOf(operand.getType()), bytes = bytesOf(result.getType());
-    const bool fits =
-        isa<dist::ReduceScatterOp>(result.getOwner()) ? bytes <= whole : bytes == whole;
-    return !range.host && range.begin == static_cast<uint64_t>(offset) && fits;
+    return !range.host && range.begin == static_cast<uint64_t>(offset);
   }
 
   /// At the end every result is at home, and so are arguments that nothing

@@ -81,10 +81,13 @@ bool beginsAlike(const Access &a, const Access &b) {
   return movesAlike(a.ref, b.ref) && a.ref.offset() == b.ref.offset();
 }
 
-/// Of what is scattered a part stays at the beginning, and the rest is spent.
-bool mayBeSmaller(const fbs::InstructionT &instruction) {
+/// Of what is scattered a part stays at the beginning, and the rest is spent. A kernel may put
+/// zeros behind its operand.
+bool mayReplace(const fbs::InstructionT &instruction, uint64_t before, uint64_t after) {
   const auto *collective = instruction.op.AsCollective();
-  return collective && collective->kind == fbs::CollectiveKind::ReduceScatter;
+  if (collective && collective->kind == fbs::CollectiveKind::ReduceScatter)
+    return after <= before;
+  return instruction.op.type == fbs::Op::Launch ? after >= before : after == before;
 }
 
 } // namespace
@@ -190,7 +193,7 @@ void AccessCollector::markTakeovers(const fbs::InstructionT &instruction,
     if (operand < 0 || operand >= int64_t(reads.size()) || !beginsAlike(reads[operand], write))
       continue;
     const uint64_t bytes = reads[operand].bytes;
-    if (bytes != write.bytes && !(mayBeSmaller(instruction) && write.bytes < bytes))
+    if (!mayReplace(instruction, bytes, write.bytes))
       continue;
     auto isOperand = [&](const Access &read) { return read.value == reads[operand].value; };
     if (instruction.op.type != fbs::Op::Launch || std::ranges::count_if(reads, isOperand) == 1)

@@ -264,3 +264,17 @@ func.func @read_rounded(%x: tensor<64x128xf32>, %y: tensor<64x128xf32>) -> (tens
   %4 = dtc.reduce sum %2 [0] : tensor<64x128xf32> -> tensor<128xf32>
   return %3, %4 : tensor<64xf32>, tensor<128xf32>
 }
+
+// -----
+
+// Zeros may be put behind a tensor in its place, where that has the room. Elsewhere they may not.
+// CHECK-LABEL: func @zeros_behind
+// CHECK: exec.launch @{{.*}} extent {{.*}} in_place [0] : {{.*}} -> tensor<16xf32>
+// CHECK: exec.launch @{{.*}}(%arg1) extent {{.*}} in_place [-1] : {{.*}} -> tensor<18xf32>
+// CHECK: return
+func.func @zeros_behind(%g: tensor<3x5xf32>, %x: tensor<15xf32>) -> (tensor<16xf32>, tensor<18xf32>) {
+  %flat = dtc.reshape %g : tensor<3x5xf32> -> tensor<15xf32>
+  %0 = dtc.pad %flat low [0] interior [0] value 0.0 : tensor<15xf32> -> tensor<16xf32>
+  %1 = dtc.pad %x low [3] interior [0] value 0.0 : tensor<15xf32> -> tensor<18xf32>
+  return %0, %1 : tensor<16xf32>, tensor<18xf32>
+}

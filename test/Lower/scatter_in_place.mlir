@@ -109,3 +109,60 @@ module {
     exec.call @update microbatch 0 slot 0
   }
 }
+
+// -----
+
+// Zeros are put behind a gradient in its place, where its part stays then..
+// CHECK-LABEL: func.func @loss_and_grads_last(
+// CHECK: %[[G:.*]] = exec.launch @add(%arg0, %arg1) {{.*}} {exec.offsets = array<i64: 192>}
+// CHECK-NEXT: %[[F:.*]] = dtc.reshape %[[G]] {exec.offsets = array<i64: 192>}
+// CHECK-NEXT: %[[P:.*]] = exec.launch @pad(%[[F]]) {{.*}} {exec.offsets = array<i64: 192>}
+// CHECK-NEXT: %[[S:.*]] = dist.reduce_scatter sum %[[P]] {{.*}}exec.offsets = array<i64: 192>
+// CHECK-LABEL: func.func @update(
+// CHECK-SAME: %arg0: tensor<17xf32> {{{.*}}exec.offsets = 192 : i64
+module {
+  dist.mesh @mesh ["dp" = 2]
+  exec.kernel @add extent 11 scratch 0 {
+  ^bb0(%a: tensor<11x3xf32>, %b: tensor<11x3xf32>):
+    %0 = arith.addf %a, %b : tensor<11x3xf32>
+    exec.yield %0 : tensor<11x3xf32>
+  }
+  exec.kernel @pad extent 34 scratch 0 {
+  ^bb0(%g: tensor<33xf32>):
+    %0 = dtc.pad %g low [0] interior [0] value 0.0 : tensor<33xf32> -> tensor<34xf32>
+    exec.yield %0 : tensor<34xf32>
+  }
+  exec.kernel @spread extent 11 scratch 0 {
+  ^bb0(%p: tensor<17xf32>):
+    %0 = dtc.concat 0(%p, %p) : tensor<17xf32>, tensor<17xf32> -> tensor<34xf32>
+    %1 = dtc.slice %0 offsets [0] strides [1] : tensor<34xf32> -> tensor<33xf32>
+    %2 = dtc.reshape %1 : tensor<33xf32> -> tensor<11x3xf32>
+    exec.yield %2 : tensor<11x3xf32>
+  }
+  func.func @loss_and_grads(
+      %w: tensor<11x3xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {}]>, dtc.role = #dtc.role<parameter, "w">},
+      %g: tensor<11x3xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">})
+      -> (tensor<11x3xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">})
+      attributes {dist.local, dtc.runs = #dtc.runs<microbatch, forward|backward>} {
+    %0 = exec.launch @add(%w, %g) extent 11 in_place [1] : (tensor<11x3xf32>, tensor<11x3xf32>) -> tensor<11x3xf32>
+    return %0 : tensor<11x3xf32>
+  }
+  func.func @clear() -> (tensor<11x3xf32> {dtc.role = #dtc.role<gradient, "w">}) attributes {dtc.runs = #dtc.runs<step>} {
+    %0 = exec.zero : tensor<11x3xf32>
+    return %0 : tensor<11x3xf32>
+  }
+  func.func @update(%g: tensor<11x3xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "w">})
+      -> (tensor<11x3xf32> {dtc.role = #dtc.role<parameter, "w">}) attributes {dist.local, dtc.runs = #dtc.runs<step>} {
+    %flat = dtc.reshape %g : tensor<11x3xf32> -> tensor<33xf32>
+    %padded = exec.launch @pad(%flat) extent 34 in_place [0] : (tensor<33xf32>) -> tensor<34xf32>
+    %part = dist.reduce_scatter sum %padded dim 0 on @mesh {"dp"} : tensor<34xf32> -> tensor<17xf32>
+    %0 = exec.launch @spread(%part) extent 11 in_place [-1] : (tensor<17xf32>) -> tensor<11x3xf32>
+    return %0 : tensor<11x3xf32>
+  }
+  exec.schedule microbatches 2 {
+    exec.call @clear microbatch 0 slot 0
+    exec.call @loss_and_grads microbatch 0 slot 0
+    exec.call @loss_and_grads microbatch 1 slot 0
+    exec.call @update microbatch 0 slot 0
+  }
+}

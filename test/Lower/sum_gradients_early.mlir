@@ -159,3 +159,56 @@ module {
     exec.call @update microbatch 0 slot 0
   }
 }
+
+// -----
+
+// What is padded is padded there, too, in the gradient's own place, which has room for the zeros in every function.
+// CHECK-LABEL: func.func @loss_and_grads(
+// CHECK-SAME: %arg0: tensor<3x5xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">, exec.room = tensor<16xf32, #dist.sharding<@mesh, [{"tp"}], sum = {"dp"}>>}
+// CHECK-SAME: -> (tensor<3x5xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">, exec.room = tensor<16xf32, #dist.sharding<@mesh, [{"tp"}], sum = {"dp"}>>}
+// CHECK-NOT: reduce_scatter
+// CHECK-LABEL: func.func @loss_and_grads_last(
+// CHECK-SAME: -> (tensor<8xf32> {dist.sharding = #dist.sharding<@mesh, [{"tp", "dp"}]>, dtc.role = #dtc.role<gradient, "u">, exec.room = tensor<16xf32, #dist.sharding<@mesh, [{"tp"}], sum = {"dp"}>>}
+// CHECK: %[[U:.*]] = arith.addf %arg0
+// CHECK-NEXT: %[[FU:.*]] = dtc.reshape %[[U]] : tensor<3x5xf32> -> tensor<15xf32>
+// CHECK-NEXT: %[[PU:.*]] = exec.launch @pad(%[[FU]]) {{.*}} : (tensor<15xf32>) -> tensor<16xf32>
+// CHECK-NEXT: %[[SU:.*]] = dist.reduce_scatter sum %[[PU]] dim 0 on @mesh {"dp"} : tensor<16xf32> -> tensor<8xf32>
+// CHECK-NEXT: return %[[SU]]
+// CHECK-LABEL: func.func @clear(
+// CHECK-SAME: exec.room = tensor<16xf32
+// CHECK-LABEL: func.func @update(
+// CHECK-SAME: %[[GU:[^:]*]]: tensor<8xf32> {dist.sharding = #dist.sharding<@mesh, [{"tp", "dp"}]>, dtc.role = #dtc.role<gradient, "u">, exec.room = tensor<16xf32
+// CHECK-NEXT: return %[[GU]]
+module {
+  dist.mesh @mesh ["dp" = 2, "tp" = 2]
+  exec.kernel @pad extent 16 scratch 0 {
+  ^bb0(%g: tensor<15xf32>):
+    %0 = dtc.pad %g low [0] interior [0] value 0.0 : tensor<15xf32> -> tensor<16xf32>
+    exec.yield %0 : tensor<16xf32>
+  }
+  func.func @loss_and_grads(
+      %u: tensor<3x5xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">})
+      -> (tensor<3x5xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">})
+      attributes {dist.local, dtc.runs = #dtc.runs<microbatch, forward|backward>} {
+    %0 = arith.addf %u, %u : tensor<3x5xf32>
+    return %0 : tensor<3x5xf32>
+  }
+  func.func @clear() -> (tensor<3x5xf32> {dtc.role = #dtc.role<gradient, "u">}) attributes {dtc.runs = #dtc.runs<step>} {
+    %0 = exec.zero : tensor<3x5xf32>
+    return %0 : tensor<3x5xf32>
+  }
+  func.func @update(
+      %u: tensor<3x5xf32> {dist.sharding = #dist.sharding<@mesh, [{}, {"tp"}], sum = {"dp"}>, dtc.role = #dtc.role<gradient, "u">})
+      -> tensor<8xf32> attributes {dist.local, dtc.runs = #dtc.runs<step>} {
+    %flat = dtc.reshape %u : tensor<3x5xf32> -> tensor<15xf32>
+    %padded = exec.launch @pad(%flat) extent 16 in_place [0] : (tensor<15xf32>) -> tensor<16xf32>
+    %0 = dist.reduce_scatter sum %padded dim 0 on @mesh {"dp"} : tensor<16xf32> -> tensor<8xf32>
+    return %0 : tensor<8xf32>
+  }
+  exec.schedule microbatches 2 {
+    exec.call @clear microbatch 0 slot 0
+    exec.call @loss_and_grads microbatch 0 slot 0
+    exec.call @loss_and_grads microbatch 1 slot 0
+    exec.call @update microbatch 0 slot 0
+  }
+}

@@ -42,7 +42,7 @@ def SumGradientsEarly : Pass<"dtc-sum-gradients-early", "::mlir::ModuleOp"> {
     What the update sums over ranks first is summed in the call that adds to it last, in buckets
     (Schedule/GradientBuckets.h), so that sums go on while the rest of the backward pass is computed.
     So is what it scatters, of which the rank's part stays at the beginning of the gradient's place
-    (exec.room). What is padded before it is scattered stays in the update.
+    (exec.room). Where it is padded before, the place has room for the zeros in all functions.
     With several microbatches that call gets a copy of its function, which says so (exec.last_of).
     The copy launches the same kernels, and there is one, whatever the number of microbatches. Terms
     and their order stay, and so do the bits.

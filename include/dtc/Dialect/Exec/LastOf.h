@@ -16,8 +16,9 @@ namespace dtc::exec {
 /// On a function: the one that it stands for in the last microbatch, as a symbol.
 inline constexpr llvm::StringLiteral kLastOf = "exec.last_of";
 
-/// On an argument or result that lies at the beginning of a larger place, as such a part does: the
-/// type of the place, as a TypeAttr. Its encoding is the place's dist.sharding.
+/// On an argument or result that lies at the beginning of a larger place, as such a part does, or a
+/// gradient that is padded there: the type of the place, as a TypeAttr. Its encoding is the place's
+/// dist.sharding.
 inline constexpr llvm::StringLiteral kRoom = "exec.room";
 
 void setLastOf(mlir::func::FuncOp last, mlir::func::FuncOp function);
