@@ -116,6 +116,15 @@ static int64_t classMultiple(const Request &request) {
   return kLeast * (other <= kMostOther ? other : 1);
 }
 
+/// To what dtc's own program pads hidden features that the plan's tensor parallelism doesn't
+/// divide. GPUs read a rank's rows best 16 bytes at a time.
+static training::HiddenPadding hiddenPadding(const Request &request) {
+  const int64_t ways = request.spec.tp.value_or(1);
+  if (!request.isForOwnProgram() || ways == 1)
+    return {};
+  return {ways, request.options.target == Target::CUDA ? 8 * ways : ways};
+}
+
 /// Names the file that says what can't be planned: a configuration, or settings of a program.
 static Error saidIn(const Options &options, Error error) {
   auto configured = options.configured.find("--plan");
@@ -177,6 +186,7 @@ Outcome<Request> readRequest(const Options &options) {
   request.spec = *filled;
   if (options.microBatch)
     request.given.microBatch = request.spec.microBatch = options.microBatch;
+  request.options.train.hidden = hiddenPadding(request);
   return request;
 }
 

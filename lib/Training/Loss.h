@@ -10,7 +10,7 @@
 // microbatches and ranks.
 #pragma once
 
-#include "PadClasses.h"
+#include "PadDimension.h"
 #include "PhaseFunction.h"
 
 #include "dtc/Dialect/Graph/TensorBuilder.h"

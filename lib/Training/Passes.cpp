@@ -25,6 +25,8 @@ BuildTrainingOptions passOptions(const TrainOptions &options) {
   result.lossScaleGrowthInterval = options.lossScale.growthInterval;
   result.microbatches = options.numMicrobatches;
   result.classMultiple = options.classMultiple;
+  result.hiddenWays = options.hidden.ways;
+  result.hiddenMultiple = options.hidden.multiple;
   result.labelSmoothing = options.labelSmoothing;
   result.classWeights.assign(options.classWeights.begin(), options.classWeights.end());
   result.adapterRank = options.adapters.rank;
@@ -59,6 +61,7 @@ struct BuildTraining : impl::BuildTrainingBase<BuildTraining> {
     options.lossScale.growthInterval = lossScaleGrowthInterval;
     options.numMicrobatches = microbatches;
     options.classMultiple = classMultiple;
+    options.hidden = {hiddenWays, hiddenMultiple};
     options.labelSmoothing = labelSmoothing;
     options.classWeights.assign(classWeights.begin(), classWeights.end());
     options.adapters.rank = adapterRank;

@@ -5,6 +5,7 @@
 #include "Evaluation.h"
 #include "Loss.h"
 #include "LossScaling.h"
+#include "PadDimension.h"
 #include "Precision.h"
 #include "Update.h"
 #include "WidenGradient.h"
@@ -170,6 +171,7 @@ private:
     SmallVector<RoleAttr> roles;
     for (unsigned i = 0; i < outputs.size(); ++i)
       roles.push_back(getResultRole(forward, i));
+    padHiddenFeatures(forward, options.hidden);
     changes = takeChanges(outputs, roles);
     lost = takeLost(outputs, roles);
     forward.setSymName(kLossAndGrads);

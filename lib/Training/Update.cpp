@@ -267,6 +267,10 @@ LogicalResult checkOptions(ModuleOp module, const TrainOptions &options) {
   if (options.numMicrobatches < 1)
     return module.emitError() << "the number of microbatches must be at least 1: "
                               << options.numMicrobatches;
+  for (int64_t multiple : {options.classMultiple, options.hidden.ways, options.hidden.multiple})
+    if (multiple < 1)
+      return module.emitError() << "what is padded must be padded to a multiple of at least 1: "
+                                << multiple;
   if (options.adapters.rank < 0)
     return module.emitError() << "the rank of adapters must not be negative: "
                               << options.adapters.rank;

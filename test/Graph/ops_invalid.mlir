@@ -15,7 +15,7 @@ func.func private @f(tensor<f32> {dtc.role = #dtc.role<scalar, "", exp_avg>})
 
 // -----
 
-// expected-error @+1 {{the file has 32 elements, its view must have as many, or more rows: 24}}
+// expected-error @+1 {{the file has 32 elements, its view must have as many, or be longer: 24}}
 dtc.parameter trainable @w : tensor<8x3xf32> file tensor<8x4xf32>
 
 // -----

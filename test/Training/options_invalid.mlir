@@ -9,6 +9,7 @@
 // RUN: not dtc-opt --dtc-train="loss=output loss-output=y" %s 2>&1 | FileCheck --check-prefix=SHAPE %s
 // RUN: not dtc-opt --dtc-train="loss=output loss-output=y microbatches=2" %s 2>&1 | FileCheck --check-prefix=SPLIT %s
 // RUN: not dtc-opt --dtc-train="adapter-rank=-1" %s 2>&1 | FileCheck --check-prefix=RANK %s
+// RUN: not dtc-opt --dtc-train="hidden-multiple=0" %s 2>&1 | FileCheck --check-prefix=MULTIPLE %s
 // RUN: not dtc-opt --dtc-train="adapter-rank=4" %s 2>&1 | FileCheck --check-prefix=ADAPT %s
 
 // MICRO: error: the number of microbatches must be at least 1: 0
@@ -20,6 +21,7 @@
 // REGEX: error: not a regular expression ({{.*}}): (
 // OUTPUT: error: the model has no output named 'z'; it has: y
 // SHAPE: error: the output that is to be the loss must be one float: y is 'tensor<4x8xf32>'
+// MULTIPLE: error: what is padded must be padded to a multiple of at least 1: 0
 // RANK: error: the rank of adapters must not be negative: -1
 // ADAPT: error: the model has no product with a trainable weight to adapt
 // SPLIT: error: a loss that the model computes is a mean of its own and can't be put together from microbatches: y

@@ -47,8 +47,8 @@ struct AdapterInfo {
 
 struct ParameterInfo : TensorInfo {
   std::vector<std::string> aliases; ///< further names of a tied weight
-  /// Row-major reshape of `shape` that is divided. Or it has more rows: no file has these, and
-  /// nothing depends on what they hold, which is 0 at first.
+  /// Row-major reshape of `shape` that is divided. Or it is longer along some dimensions: no file
+  /// has what is added, which is 0 at first.
   Dims view;
   bool trainable = true;
   std::optional<AdapterInfo> adapter;

@@ -6,13 +6,21 @@
 //   run 0   elements 2-3 of the tensor,    0-1 of the part
 //   run 1   elements 6-7                   2-3
 //   run 2   elements 10-11                 4-5
+//
+// A tensor may be seen longer than it is (ParameterInfo::view). What it lacks is in no run: of the
+// last two columns of a 3x4 view of a 3x3 tensor, run 0 is element 2, the part's element 0.
 #pragma once
 
 #include "dtc-rt/Program/RankMesh.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dtc::rt {
+
+/// Whether a tensor may be seen in another shape: with as many elements, or longer along some of
+/// its dimensions.
+bool mayBeSeenAs(const Dims &shape, const Dims &view);
 
 class PartRuns {
 public:
@@ -23,7 +31,9 @@ public:
     int64_t end() const { return at + count; }
   };
 
-  PartRuns(const Dims &tensor, const Part &part);
+  /// `part`: of the tensor as it is seen.
+  PartRuns(const Dims &tensor, const Dims &view, const Part &part);
+  PartRuns(const Dims &tensor, const Part &part) : PartRuns(tensor, tensor, part) {}
   int64_t size() const { return numRuns; }
   /// Ascending in `at` and in `local`.
   Run operator[](int64_t index) const;
@@ -31,8 +41,13 @@ public:
   int64_t findEndingAfter(int64_t element) const;
 
 private:
+  /// Where a row of the box begins in the tensor, and in the part's box.
+  std::pair<int64_t, int64_t> rowAt(int64_t row) const;
+  /// The first of so many rows that reaches beyond an element of the part's box.
+  int64_t findRow(int64_t rows, int64_t element) const;
+
   Dims shape; ///< of runs, each along the last dimension
-  Box whole;
+  Box whole, packed;
   int64_t begin, end; ///< of the part, in its box
   int64_t first, numRuns;
 };

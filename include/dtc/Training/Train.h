@@ -34,6 +34,12 @@ struct LossScaleOptions {
   static constexpr int64_t kMostInterval = int64_t(1) << 24;
 };
 
+/// Of features between two products (PadDimension.h).
+struct HiddenPadding {
+  int64_t ways = 1;     ///< those that it divides stay as they are
+  int64_t multiple = 1; ///< to which others are padded
+};
+
 struct TrainOptions {
   LossKind loss = LossKind::CrossEntropy;
   std::string lossOutput; ///< for LossKind::Output
@@ -47,7 +53,8 @@ struct TrainOptions {
   std::optional<double> clipGradNorm;
   Precision precision = Precision::F32;
   int64_t numMicrobatches = 1;
-  int64_t classMultiple = 1; ///< cross entropy's classes are padded to it (PadClasses.h)
+  int64_t classMultiple = 1; ///< cross entropy's classes are padded to it (PadDimension.h)
+  HiddenPadding hidden;
   AdapterOptions adapters;
   LossScaleOptions lossScale; ///< of fp16
 

@@ -9,11 +9,13 @@ static constexpr llvm::StringLiteral kAdapter = "dtc.adapter";
 LogicalResult ParameterOp::verify() {
   auto type = cast<RankedTensorType>(getType()), fileType = cast<RankedTensorType>(getFileType());
   const int64_t elements = fileType.getNumElements(), seen = type.getNumElements();
-  const bool hasMoreRows = seen > elements && type.getRank() == fileType.getRank() &&
-                           type.getShape().drop_front() == fileType.getShape().drop_front();
-  if (seen != elements && !hasMoreRows)
+  const bool isLonger =
+      type.getRank() == fileType.getRank() &&
+      llvm::all_of(llvm::zip_equal(type.getShape(), fileType.getShape()),
+                   [](auto sizes) { return std::get<0>(sizes) >= std::get<1>(sizes); });
+  if (seen != elements && !isLonger)
     return emitOpError() << "the file has " << elements
-                         << " elements, its view must have as many, or more rows: " << seen;
+                         << " elements, its view must have as many, or be longer: " << seen;
   if (getTrainable() && getBuffer())
     return emitOpError() << "a buffer is not trainable: " << getSymName();
   if (getTrainable() && !isa<FloatType>(type.getElementType()))

@@ -2,6 +2,7 @@
 
 #include "dtc-io/Json.h"
 #include "dtc-io/JsonValue.h"
+#include "dtc-rt/Program/PartRuns.h"
 #include "dtc-rt/Program/Sha256.h"
 
 #include <algorithm>
@@ -129,7 +130,7 @@ Result<StoredTensor> tensorOf(const ordered_json &json, const CheckpointInfo &in
   tensor.view = valueOf<Dims>(json, "view");
   CheckedSize elements = CheckedSize::product(tensor.shape),
               seen = CheckedSize::product(tensor.view);
-  if (!dtype || !elements || !seen || *elements > *seen)
+  if (!dtype || !elements || !seen || !mayBeSeenAs(tensor.shape, tensor.view))
     return refused(tensor.text() + ": has an impossible type or shape");
   tensor.dtype = *dtype;
   CheckedSize stored = 0;

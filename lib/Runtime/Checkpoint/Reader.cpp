@@ -152,12 +152,15 @@ Status CheckpointReader::checkModel(const CheckpointInfo &expected) const {
 Status CheckpointReader::read(size_t tensor, const Dims &view, const Part &part, DType dtype,
                               char *target) const {
   const StoredTensor &from = info.tensors[tensor];
-  PartRuns wanted(view, part);
+  PartRuns wanted(from.shape, view, part);
+  if (product(view) != product(from.shape))
+    std::memset(target, 0, static_cast<size_t>((part.end - part.begin) * sizeOf(dtype)));
   for (const StoredPart &stored : from.parts) {
     std::optional<WindowedFile> file;
     Status status = Status::ok();
     forEachCommonRun(
-        wanted, PartRuns(from.view, stored.part), [&](int64_t to, int64_t at, int64_t count) {
+        wanted, PartRuns(from.shape, from.view, stored.part),
+        [&](int64_t to, int64_t at, int64_t count) {
           if (!file && status.isOk()) {
             int64_t bytes = (stored.part.end - stored.part.begin) * sizeOf(from.dtype);
             auto opened = WindowedFile::open(folder + "/" + info.files[stored.file].name,

@@ -6,6 +6,7 @@
 #include "dtc-rt/Files/Philox.h"
 #include "dtc-rt/Program/LossScaling.h"
 #include "dtc-rt/Program/PackageFormat.h"
+#include "dtc-rt/Program/PartRuns.h"
 #include "dtc-rt/Program/Sha256.h"
 
 #include <algorithm>
@@ -125,14 +126,14 @@ void WeightReader::read(size_t parameter, const Part &part, DType dtype, char *t
   DType from = found == manifest->weights.tensors.end() ? info.dtype : found->second.dtype;
   Stretch stretch{from, data[parameter], info.init ? &*info.init : nullptr, seed,
                   static_cast<uint32_t>(parameter)};
-  const int64_t elements = product(info.shape);
-  forEachRun(info.view, part, [&](int64_t at, int64_t to, int64_t count) {
-    const int64_t there = std::clamp<int64_t>(elements - at, 0, count);
-    if (there > 0)
-      stretch.copy(at, there, dtype, target + to * sizeOf(dtype));
-    std::memset(target + (to + there) * sizeOf(dtype), 0,
-                static_cast<size_t>((count - there) * sizeOf(dtype)));
-  });
+  char *own = target + part.at * sizeOf(dtype);
+  if (product(info.view) != product(info.shape))
+    std::memset(own, 0, static_cast<size_t>((part.end - part.begin) * sizeOf(dtype)));
+  PartRuns runs(info.shape, info.view, part);
+  for (int64_t i = 0; i < runs.size(); ++i) {
+    const PartRuns::Run run = runs[i];
+    stretch.copy(run.at, run.count, dtype, own + run.local * sizeOf(dtype));
+  }
 }
 
 bool WeightWriter::isSaved(const ParameterInfo &info) const {
@@ -205,21 +206,21 @@ void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const ch
   char *target = places[parameter];
   if (!target)
     return;
-  const int64_t elements = product(info.shape);
-  forEachRun(info.view, part, [&](int64_t at, int64_t from, int64_t count) {
-    const int64_t there = std::clamp<int64_t>(elements - at, 0, count);
-    if (there > 0)
-      convert(info.dtype, target + at * sizeOf(info.dtype), dtype, source + from * sizeOf(dtype),
-              there);
-  });
+  const char *own = source + part.at * sizeOf(dtype);
+  PartRuns runs(info.shape, info.view, part);
+  for (int64_t i = 0; i < runs.size(); ++i) {
+    const PartRuns::Run run = runs[i];
+    convert(info.dtype, target + run.at * sizeOf(info.dtype), dtype,
+            own + run.local * sizeOf(dtype), run.count);
+  }
 }
 
 /// Ranks may hold a frozen weight rounded: what an adapter is added to is the file's.
 Status WeightWriter::finish(const WeightReader &reader, const std::vector<bool> &wasPut) {
   auto fill = [&](size_t i) {
     const ParameterInfo &info = manifest->parameters[i];
-    const bool hasMoreRows = product(info.view) != product(info.shape);
-    reader.read(i, Part::whole(hasMoreRows ? info.shape : info.view), info.dtype, places[i]);
+    const bool isLonger = product(info.view) != product(info.shape);
+    reader.read(i, Part::whole(isLonger ? info.shape : info.view), info.dtype, places[i]);
   };
   for (size_t i = 0; i < places.size(); ++i)
     if (places[i] && !wasPut[i])

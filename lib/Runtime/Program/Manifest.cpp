@@ -1,6 +1,7 @@
 #include "dtc-rt/Program/Manifest.h"
 
 #include "dtc-rt/Program/PackageFormat.h"
+#include "dtc-rt/Program/PartRuns.h"
 
 #include "dtc-io/Json.h"
 #include "dtc-io/JsonValue.h"
@@ -115,11 +116,6 @@ AdapterInfo parseAdapter(const json &object) {
   return info;
 }
 
-bool hasMoreRows(const Dims &view, const Dims &shape) {
-  return view.size() == shape.size() && !view.empty() && view[0] > shape[0] &&
-         std::equal(view.begin() + 1, view.end(), shape.begin() + 1);
-}
-
 ParameterInfo parseParameter(const json &object) {
   ParameterInfo info;
   info.name = get<std::string>(object, "name");
@@ -134,7 +130,7 @@ ParameterInfo parseParameter(const json &object) {
   if (!isAbsent(object, "init"))
     info.init =
         Distribution{get<double>(object["init"], "mean"), get<double>(object["init"], "sd")};
-  if (product(info.view) != product(info.shape) && !hasMoreRows(info.view, info.shape))
+  if (!mayBeSeenAs(info.shape, info.view))
     throw Wrong{info.name + ": view is of another size: " + shapeText(info.view)};
   if (!isConvertible(info.dtype, info.storage))
     throw Wrong{info.name + ": cannot be stored as: " + nameOf(info.storage)};

@@ -150,9 +150,9 @@ TEST(Placement, PlainShardings) {
 
 TEST(Placement, BucketsAndPadding) {
   expectAsDefined({4, 6}, {{{}, {1}}, {0}, 0, 8}, kMesh);
-  expectAsDefined({5}, {{{}}, {0, 2}, 0, 8}, kMesh);   // padded
+  expectAsDefined({5}, {{{}}, {0, 2}, 0, 8}, kMesh); // padded
   expectAsDefined({5}, {{{}}, {2, 0}, 3, 8}, kMesh);
-  expectAsDefined({}, {{}, {1}, 7, 9}, kMesh);         // one element in the last part
+  expectAsDefined({}, {{}, {1}, 7, 9}, kMesh);             // one element in the last part
   expectAsDefined({3}, {{{}}, {0, 1, 2}, 20, 120}, kMesh); // most ranks have none of it
 }
 
@@ -199,6 +199,63 @@ TEST(PartRuns, AreThoseOfForEachRun) {
         elements.push_back(runs[i].at + j);
     }
     EXPECT_EQ(elements, elementsOf(random.shape, part));
+  }
+}
+
+/// The elements of a tensor that a part of a longer view has, by their places in the part; -1:
+/// none.
+std::vector<int64_t> elementsOfLonger(const Dims &tensor, const Dims &view, const Part &part) {
+  std::vector<int64_t> result;
+  for (int64_t seen : elementsOf(view, part)) {
+    int64_t at = 0, stride = 1;
+    bool isThere = true;
+    for (size_t dim = view.size(); dim-- > 0; seen /= view[dim], stride *= tensor[dim]) {
+      isThere &= seen % view[dim] < tensor[dim];
+      at += seen % view[dim] * stride;
+    }
+    result.push_back(isThere ? at : -1);
+  }
+  return result;
+}
+
+TEST(PartRuns, OfALongerViewAreThoseThatTheTensorHas) {
+  std::mt19937 generator(11);
+  for (int trial = 0; trial < 300; ++trial) {
+    RandomPlacement random(generator);
+    Dims tensor = random.shape;
+    for (int64_t &size : tensor)
+      size -= std::min<int64_t>(size - 1, static_cast<int64_t>(generator() % 4));
+    Part part = kMesh.share(random.shape, random.placement, trial % kMesh.numRanks());
+    std::vector<int64_t> elements(static_cast<size_t>(part.end - part.begin), -1);
+    PartRuns runs(tensor, random.shape, part);
+    for (int64_t i = 0; i < runs.size(); ++i) {
+      EXPECT_GT(runs[i].count, 0);
+      EXPECT_EQ(runs.findEndingAfter(runs[i].at), i);
+      for (int64_t j = 0; j < runs[i].count; ++j)
+        elements.at(static_cast<size_t>(runs[i].local + j)) = runs[i].at + j;
+    }
+    EXPECT_EQ(elements, elementsOfLonger(tensor, random.shape, part));
+  }
+}
+
+TEST(PartRuns, LeadFromOnePaddingToAnother) {
+  Dims tensor = {3, 5}, from = {4, 5}, to = {3, 6};
+  Placement rows{{{0}, {}}, {}}, columns{{{}, {1}}, {}};
+  std::vector<Part> stored;
+  for (int64_t rank = 0; rank < kMesh.numRanks(); ++rank)
+    stored.push_back(kMesh.share(from, rows, rank));
+  for (int64_t rank = 0; rank < kMesh.numRanks(); ++rank) {
+    Part wanted = kMesh.part(to, columns, rank);
+    std::vector<int64_t> found(static_cast<size_t>(wanted.end - wanted.begin), -1);
+    for (const Part &part : stored) {
+      std::vector<int64_t> there = elementsOfLonger(tensor, from, part);
+      forEachCommonRun(PartRuns(tensor, to, wanted), PartRuns(tensor, from, part),
+                       [&](int64_t at, int64_t source, int64_t count) {
+                         for (int64_t i = 0; i < count; ++i)
+                           found.at(at + i) = there.at(source + i);
+                       });
+    }
+    EXPECT_EQ(found, elementsOfLonger(tensor, to, wanted));
   }
 }
 

@@ -10,7 +10,8 @@ def Graph_ParameterOp : Graph_Op<"parameter", [Symbol]> {
     The symbol is the tensor's name in the file. `type` is the shape in which
     the graph sees it (its view), `fileType` the shape and element type in the
     file: the same elements in row-major order. A view lets a fused projection
-    `[k, 3*h*e]`, seen as `[k, 3, h, e]`, be split by heads. `trainable`
+    `[k, 3*h*e]`, seen as `[k, 3, h, e]`, be split by heads. Or the view is longer
+    along some dimensions, by zeros that no file has (PadDimension.h). `trainable`
     parameters are updated; the others are constants of the run. `aliases` are
     further names of the same tensor (tied weights). Data is kept outside the
     module, by name.

@@ -1,0 +1,45 @@
+// Room along a dimension that the ranks can't share.
+//
+// GPT-2 has 50,257 classes, which no two ranks can divide, and whose rows no GPU reads 16 bytes at
+// a time. Its head and the embedding that is tied to it get rows that no file has:
+//
+//   logits = dtc.contract %x [0, 2], %w [1, 2] -> [0, 1]        w: 50257x768
+//   becomes
+//   all    = dtc.contract %x [0, 2], %w [1, 2] -> [0, 1]        w: 50304x768, file 50257x768
+//   logits = select(iota < 50257, all, the smallest number)
+//
+// It is exact: the exponential of what is selected there is 0, and so are its gradient and that of
+// the new rows. Megatron-LM pads vocabularies likewise (--make-vocab-size-divisible-by).
+//
+// Features between two products are padded for axes that don't divide them. 1000 on tp=3:
+//
+//   %h = dtc.contract %x [0, 2], %w [1, 2] -> [0, 1]            w: 1002x64, file 1000x64
+//   %a = dtc.activation gelu %h                                 two more columns, of zeros
+//   %y = dtc.contract %a [0, 2], %v [1, 2] -> [0, 1]            v: 64x1002, file 64x1000
+//
+// What is added to both weights is 0 at first. So are its gradients, as each is a product with
+// zeros. An update leaves zeros as they are, and a norm doesn't count them.
+#pragma once
+
+#include "dtc/Training/Train.h"
+
+namespace dtc::training {
+
+struct PaddedClasses {
+  mlir::Value logits; ///< of all rows
+  int64_t classes;    ///< how many of them are classes: the first
+};
+
+/// Pads the classes of the logits that a function computes, and its parameters, to a multiple.
+/// There is none where a 64th would be more than added to them. Nor is there where anything makes
+/// the logits but products and sums with parameters, and arithmetic, or else reads these
+/// parameters.
+std::optional<PaddedClasses> padClasses(mlir::func::FuncOp function, mlir::Value logits,
+                                        int64_t multiple);
+
+/// Pads features that products with parameters make, and that such products alone read behind
+/// arithmetic. No others are padded, nor those of which the arithmetic makes anything but 0 of 0,
+/// nor where a 64th would be more than added.
+void padHiddenFeatures(mlir::func::FuncOp function, const HiddenPadding &padding);
+
+} // namespace dtc::training

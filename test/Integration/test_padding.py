@@ -1,0 +1,76 @@
+"""Features of an MLP that tensor parallelism doesn't divide are padded: against PyTorch, and in weights and checkpoints."""
+
+import json
+import re
+
+import pytest
+from safetensors.numpy import load_file
+
+from conftest import MODELS, check_call, compare_steps, reference
+from test_context_parallel import sent_and_priced
+from test_memory import check_prediction
+from test_training import compare_weights
+
+FLAGS = ["--loss", "cross_entropy", "--global-batch", 6, "--clip-grad-norm", 1.0]
+
+
+def widths(export: str, plan: str, devices: int) -> set[int]:
+    """How many features the first layer's MLP has in memory, on all ranks."""
+    emitted = check_call("dtc", "compile", MODELS / f"{export}.onnx", "--devices", devices, "--plan", plan, *FLAGS,
+                         "--emit", "train").out
+    weight = re.compile(r'@"?\S*0\.mlp\.(?:c_proj|down_proj)\.weight"? : tensor<(\d+)x(\d+)xf32> ')
+    return {max(map(int, found)) for found in weight.findall(emitted)}
+
+
+@pytest.mark.parametrize("export,devices,plan,width", [
+    ("gpt2", 3, "tp=3", 258), ("llama", 3, "tp=3", 177), ("gpt2", 2, "tp=2", 256), ("llama", 2, "tp=2", 176), ("gpt2", 3, "dp=3", 256)])
+def test_what_divides_stays(export, devices, plan, width):
+    assert widths(export, plan, devices) == {width}
+
+
+@pytest.mark.parametrize("model,devices,plan", [
+    ("gpt2", 3, "tp=3"), ("llama", 3, "tp=3"), ("gpt2", 6, "dp=2,tp=3,zero=1"), ("llama", 6, "dp=2,tp=3,zero=3,micro_batch=2"),
+    ("gpt2", 6, "pp=2,tp=3,dp=1,schedule=1f1b,micro_batch=2")])
+def test_losses_and_norms_are_those_of_pytorch(trainer, model, devices, plan):
+    """Gradients are clipped, so a norm that counted what is added would show in the losses, too."""
+    expected = reference(model, "clip")
+    run = trainer.train(model, model, *expected["flags"], devices=devices, plan=plan)
+    compare_steps(run, expected, loss=1e-4, norm=1e-3)
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_weights_are_those_of_pytorch(trainer, model):
+    expected = reference(model, "adamw")
+    run = trainer.train(model, model, *expected["flags"], devices=3, plan="tp=3")
+    compare_weights(run, model, expected)
+
+
+def test_checkpoints_and_weights_have_no_padding(tmp_path):
+    """They go from a plan that pads to others and back, bitwise."""
+    plans = {"three": (3, "tp=3"), "one": (1, "dp=1"), "six": (6, "dp=2,tp=3,zero=3")}
+    for name, (devices, plan) in plans.items():
+        check_call("dtc", "compile", MODELS / "llama.onnx", "--devices", devices, "--plan", plan, *FLAGS,
+                   "-o", tmp_path / f"{name}.dtc")
+    data, folder, saved = ["--data", MODELS / "llama.data.safetensors"], tmp_path / "c", []
+    for name in ("three", "one", "six", "three", "six", "one"):
+        saved.append(tmp_path / f"{len(saved)}.safetensors")
+        check_call("dtc-run", tmp_path / f"{name}.dtc", *data, "--steps", 2, "--checkpoint-dir", folder, "--resume",
+                   "--checkpoint-every", 1, "--save-weights", saved[-1])
+        manifest = json.loads((folder / "step-2" / "checkpoint.json").read_text())["content"]
+        assert {tuple(tensor["shape"]) for tensor in manifest["tensors"] if "up_proj" in tensor["name"]} == {(176, 64)}
+    assert len({path.read_bytes() for path in saved}) == 1
+    assert load_file(saved[0])["m.model.layers.0.mlp.down_proj.weight"].shape == (64, 176)
+
+
+@pytest.mark.parametrize("plan", ["tp=3", "dp=2,tp=3"])
+def test_it_is_priced(tmp_path, plan):
+    devices = 6 if "dp" in plan else 3
+    sent, priced = sent_and_priced(tmp_path, "gpt2", devices, plan, "--cluster", "cpu")
+    assert sent == priced
+    check_prediction(MODELS / "gpt2.onnx", "--devices", devices, "--target", "cpu", "--plan", plan, *FLAGS)
+
+
+def test_ranks_compute_what_one_computes(tmp_path):
+    outcome = check_call("dtc", "compile", MODELS / "llama.onnx", "--devices", 3, "--plan", "tp=3", *FLAGS, "--verify",
+                         "--emit", "partition", "-o", tmp_path / "o.mlir")
+    assert "verified " in outcome.err
