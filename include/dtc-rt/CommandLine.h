@@ -6,11 +6,19 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+} // namespace CLI
+
 namespace dtc::rt {
 
 /// argv without the program's name, `--a_b=x` written `--a-b=x`. What follows `--plan-from` are the
 /// words of another program, and stays.
 std::vector<std::string> normalizeArguments(int argc, char **argv);
+
+/// Of a parsed command line, what is wrong with a flag that has an empty value, as where a script's
+/// variable isn't set: it would count as not given. Empty: there is none.
+std::string findEmptyValue(const CLI::App &app);
 
 /// What the arguments ask for. Wrong ones are wrong usage.
 Status readArguments(std::vector<std::string> arguments, RunOptions &options);

@@ -109,6 +109,9 @@ struct CommandLine {
   void parse(std::vector<std::string> arguments) {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(arguments);
+    for (const CLI::App *command : app.get_subcommands())
+      if (std::string wrong = rt::findEmptyValue(*command); !wrong.empty())
+        throw CLI::ValidationError(wrong);
   }
 
   void checkModel() const {

@@ -125,6 +125,8 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
   std::vector<std::string> rest = app.remaining();
   if (!rest.empty())
     return {ErrorCategory::Usage, unknownFlag(app, rest.front())};
+  if (std::string wrong = findEmptyValue(app); !wrong.empty())
+    return {ErrorCategory::Usage, wrong};
   if (options.artifact.empty())
     return {ErrorCategory::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
   if (!std::isfinite(options.timeoutSeconds)) // which no range refuses
@@ -181,6 +183,14 @@ std::vector<std::string> normalizeArguments(int argc, char **argv) {
     isSettings = argument == "--plan-from";
   }
   return arguments;
+}
+
+std::string findEmptyValue(const CLI::App &app) {
+  for (const CLI::Option *option : app.get_options())
+    for (const std::string &value : option->results())
+      if (value.empty())
+        return option->get_name() + ": expected a value, got ''";
+  return "";
 }
 
 Status readArguments(std::vector<std::string> arguments, RunOptions &options) {

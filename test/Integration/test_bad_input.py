@@ -68,6 +68,18 @@ def test_usage_errors(tmp_path, flags, words):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("flag", ["--lora", "--freeze", "--weights", "--config"])
+def test_flags_of_nothing_count_as_given(tmp_path, flag):
+    """As a script gives them whose variable isn't set. All weights would train then."""
+    refused(call("dtc", "compile", MODELS / "mlp.onnx", *COMPILE, "-o", tmp_path / "o", flag, ""), 2, flag, "''")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("flag", ["--save-weights", "--checkpoint-dir", "--eval-data", "--data"])
+def test_flags_of_nothing_count_as_given_to_a_run(artifact, flag):
+    refused(call("dtc-run", artifact, "--data", MODELS / "mlp.data.safetensors", f"{flag}="), 2, flag)
+
+
 @pytest.mark.parametrize("arguments,words", [
     ([], ["a command is required", "compile, plan"]),
     (["complie", "m.onnx"], ["unknown command complie", "compile"]),
