@@ -69,6 +69,21 @@ def test_a_damaged_entry_is_made_again(assembler):
     assert assembler.compile("mended.dtc") == first and assembler.assembled() == []
 
 
+def test_a_cache_that_can_not_be_written_is_as_good_as_none(assembler):
+    first = assembler.compile("first.dtc")
+    assembler.assembled()
+    (assembler.folder / "file").write_text("not a folder")
+    for cache in (assembler.folder / "file", "/proc/none"):
+        assert assembler.compile("again.dtc", DTC_CUBIN_CACHE=str(cache)) == first and assembler.assembled() != []
+
+
+def test_a_tool_that_makes_nothing_is_told(tmp_path):
+    made = call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "cross_entropy", *CUDA, "-o", tmp_path / "m.dtc",
+                env={**os.environ, "DTC_PTXAS": "/bin/true", "DTC_CUBIN_CACHE": str(tmp_path / "cache")})
+    assert made.code == 1 and "/bin/true told no error, but made no cubin of kernel " in made.error_line()
+    assert not (tmp_path / "m.dtc").exists()
+
+
 def test_compilations_may_share_the_cache(assembler):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda number: assembler.compile(f"{number}.dtc"), range(4)))

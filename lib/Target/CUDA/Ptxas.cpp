@@ -26,10 +26,11 @@ std::string findPtxas() {
   return sys::fs::can_execute(path) ? std::string(path) : "";
 }
 
-static Expected<std::vector<char>> readFile(const std::string &path) {
+static Cubin readCubin(const std::string &path, StringRef ptxas, const PtxKernel &kernel) {
   auto file = MemoryBuffer::getFile(path);
-  if (!file)
-    return createStringError(file.getError(), "cannot read " + path);
+  if (!file || (*file)->getBufferSize() == 0)
+    return createStringError(inconvertibleErrorCode(),
+                             ptxas + " told no error, but made no cubin of kernel " + kernel.name);
   return std::vector<char>((*file)->getBufferStart(), (*file)->getBufferEnd());
 }
 
@@ -79,14 +80,14 @@ Cubin assemble(const std::string &ptxas, const PtxKernel &kernel, const std::str
   Expected<bool> spills = run(arguments, kernel, folder.file("messages"));
   if (!spills)
     return spills.takeError();
-  Cubin first = readFile(output);
+  Cubin first = readCubin(output, ptxas, kernel);
   if (!first || !*spills)
     return first;
   arguments.push_back("-O1");
   Expected<bool> stillSpills = run(arguments, kernel, folder.file("messages-again"));
   if (!stillSpills)
     return stillSpills.takeError();
-  return *stillSpills ? std::move(first) : readFile(output);
+  return *stillSpills ? std::move(first) : readCubin(output, ptxas, kernel);
 }
 
 } // namespace dtc::cuda
