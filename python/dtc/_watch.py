@@ -18,6 +18,18 @@ HEIGHT = 10
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_step(step: Any) -> bool:
+    """Whether it has what is shown of a step."""
+    return (isinstance(step["step"], int) and all(_is_number(step[key]) for key in ("lr", "samples_per_s", "step_time_s"))
+            and step["step_time_s"] > 0
+            and all(step.get(key) is None or _is_number(step[key])
+                    for key in ("loss", "eval_loss", "grad_norm", "tokens_per_s", "peak_memory_bytes")))
+
+
 class LogReader:
     """Reads the whole lines that a log has gained since the last call."""
 
@@ -44,9 +56,9 @@ class LogReader:
         self._lines += 1
         try:
             step = json.loads(line)
-            if isinstance(step["step"], int) and step["step_time_s"] > 0:
+            if _is_step(step):
                 return step
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             pass
         raise InputError(f"{self._path}:{self._lines}: is not a step of a log that dtc-run writes")
 
@@ -145,6 +157,13 @@ def _follow(arguments: argparse.Namespace, show: Callable[[str], None], width: C
         time.sleep(arguments.interval)
 
 
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"is no number of seconds: {text}")
+    return value
+
+
 def main(arguments: list[str]) -> int:
     """The command line of `python -m dtc watch`."""
     import shutil
@@ -153,7 +172,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--steps", type=int, help="of the whole run: shows the time left, and ends with the run")
     parser.add_argument("--tensorboard", metavar="DIR", help="hands the steps to TensorBoard's writer as well")
     parser.add_argument("--once", action="store_true", help="shows what there is, and ends")
-    parser.add_argument("--interval", type=float, default=1.0, help="seconds between two looks")
+    parser.add_argument("--interval", type=_seconds, default=1.0, help="seconds between two looks")
     parsed = parser.parse_args(arguments)
     clear = "\x1b[H\x1b[2J" if sys.stdout.isatty() else ""
 

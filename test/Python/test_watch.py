@@ -57,6 +57,15 @@ def test_a_log_is_read_line_by_line_as_it_grows(tmp_path):
         reader.read()
 
 
+@pytest.mark.parametrize("line", ['{"step": 1, "step_time_s": 1}', "[" * 100000, json.dumps({**step(1), "loss": "low"}),
+                                  json.dumps({**step(1), "loss": float("nan")}), json.dumps(step(1, seconds=float("inf")))])
+def test_what_is_no_step_is_told_with_its_line(tmp_path, line):
+    log = tmp_path / "run.jsonl"
+    log.write_text(f"{json.dumps(step(1))}\n{line}\n")
+    with pytest.raises(InputError, match="run.jsonl:2: is not a step"):
+        _watch.LogReader(log).read()
+
+
 def watch(*arguments: object) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, "-m", "dtc", "watch", *map(str, arguments)], capture_output=True, text=True,
                           env={"PYTHONPATH": str(PACKAGE), "PYTHONIOENCODING": "utf-8", "COLUMNS": "60"}, timeout=60)
@@ -69,6 +78,7 @@ def test_it_ends_with_the_run(tmp_path):
     assert shown.returncode == 0 and "step 5/5  loss 0.6000" in shown.stdout and "█" in shown.stdout
     missing = watch(tmp_path / "none.jsonl", "--once")
     assert missing.returncode == 3 and missing.stderr.startswith("dtc: error: ") and "cannot open" in missing.stderr
+    assert watch(log, "--interval", "-1").returncode == 2
 
 
 def test_tensorboards_own_reader_finds_the_steps(tmp_path):
