@@ -33,6 +33,9 @@ DTC_API DtcError *dtcClusterNames(DtcText **text);
  * "aten.add,aten.mul". */
 DTC_API DtcError *dtcImportedOperators(DtcText **text);
 
+/* Writes a text to a file, as commands write theirs: complete or not at all. */
+DTC_API DtcError *dtcWriteText(const char *path, const char *text);
+
 /* The command lines `dtc` and `dtc-run`, which print and return the exit code. The first argument
  * is the program's name. */
 DTC_API int dtcMain(int numArguments, char **arguments);

@@ -81,6 +81,8 @@ DTC_API DtcError *dtcProgramEvaluateBatch(DtcProgram *program, const DtcTensor *
 DTC_API DtcError *dtcProgramReadWeights(DtcProgram *program, void *const *places, size_t numPlaces);
 /* As `dtc-run --save-weights`: a safetensors file. */
 DTC_API DtcError *dtcProgramSaveWeights(DtcProgram *program, const char *path);
+/* Copies the artifact as it was opened, with the weights from before all steps. */
+DTC_API DtcError *dtcProgramSaveArtifact(DtcProgram *program, const char *path);
 
 #ifdef __cplusplus
 }

@@ -52,6 +52,8 @@ public:
   Status readWeights(const std::vector<char *> &places);
   /// As `dtc-run --save-weights`.
   Status saveWeights(const std::string &path);
+  /// Copies the artifact as it was opened, with the weights from before all steps.
+  Status saveArtifact(const std::string &path);
 
 private:
   struct Ranks;

@@ -4,6 +4,7 @@
 
 #include "dtc-rt/CommandLine.h"
 #include "dtc/Driver/Driver.h"
+#include "dtc/Driver/WriteText.h"
 #include "dtc/Plan/Plan/Cluster.h"
 
 #include <sstream>
@@ -47,6 +48,10 @@ DtcError *dtcImportedOperators(DtcText **text) {
     *text = capi::textOf(driver::importedOperators());
     return nullptr;
   });
+}
+
+DtcError *dtcWriteText(const char *path, const char *text) {
+  return capi::reported([&] { return driver::writeText(path, text); });
 }
 
 int dtcMain(int numArguments, char **arguments) { return driver::run(numArguments, arguments); }

@@ -200,3 +200,7 @@ DtcError *dtcProgramReadWeights(DtcProgram *program, void *const *places, size_t
 DtcError *dtcProgramSaveWeights(DtcProgram *program, const char *path) {
   return capi::guarded([&] { return capi::errorOf(program->trainer->saveWeights(path)); });
 }
+
+DtcError *dtcProgramSaveArtifact(DtcProgram *program, const char *path) {
+  return capi::guarded([&] { return capi::errorOf(program->trainer->saveArtifact(path)); });
+}

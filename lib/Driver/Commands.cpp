@@ -2,8 +2,8 @@
 
 #include "Planning/PlanAnswers.h"
 #include "Planning/PlanFromSettings.h"
-#include "WriteText.h"
 
+#include "dtc/Driver/WriteText.h"
 #include "dtc/Report/Comparison.h"
 #include "dtc/Report/Json.h"
 #include "dtc/Report/PlanText.h"

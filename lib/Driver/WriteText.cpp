@@ -1,6 +1,4 @@
-#include "WriteText.h"
-
-#include "dtc/Driver/Outcome.h"
+#include "dtc/Driver/WriteText.h"
 
 #include "dtc-rt/Program/MappedFile.h"
 

@@ -4,8 +4,10 @@
 #include "Session.h"
 
 #include "dtc-rt/Files/OutputConflicts.h"
+#include "dtc-rt/Program/MappedFile.h"
 #include "dtc-rt/Threads/ThreadCommunicator.h"
 
+#include <cstring>
 #include <system_error>
 #include <thread>
 
@@ -229,6 +231,20 @@ Status Trainer::saveWeights(const std::string &path) {
     return writer.status();
   ranks->session->weightWriter.emplace(std::move(*writer));
   return ranks->write();
+}
+
+Status Trainer::saveArtifact(const std::string &path) {
+  const Package &package = *ranks->session->package;
+  NamedFile inputs[] = {{"the artifact", package.path()}};
+  NamedFile outputs[] = {{"the copy", path}};
+  if (Status status = checkOutputConflicts(inputs, outputs); !status.isOk())
+    return status;
+  const std::span<const char> bytes = package.bytes();
+  Result<OutputFile> copy = OutputFile::create(path, bytes.size());
+  if (!copy)
+    return copy.status();
+  std::memcpy(copy->data(), bytes.data(), bytes.size());
+  return copy->commit();
 }
 
 } // namespace dtc::rt

@@ -51,6 +51,12 @@ NB_MODULE(_dtc, module) {
       "imported_operators", [] { return textUnlocked(dtcImportedOperators); },
       "The operators of PyTorch that are read, with commas between.");
   module.def(
+      "write_text",
+      [](const std::string &path, const std::string &text) {
+        callUnlocked([&] { return dtcWriteText(path.c_str(), text.c_str()); });
+      },
+      nb::arg("path"), nb::arg("text"), "Writes a file, complete or not at all.");
+  module.def(
       "main", [](const std::vector<std::string> &arguments) { return runMain(dtcMain, arguments); },
       nb::arg("arguments"), "The command line dtc: prints, and returns the exit code.");
   module.def(

@@ -64,8 +64,13 @@ class BatchTensors {
 public:
   explicit BatchTensors(const nb::dict &batch) {
     for (auto [key, value] : batch) {
-      names.push_back(nb::cast<std::string>(key));
-      arrays.push_back(nb::cast<Batch>(value));
+      if (!nb::try_cast(key, names.emplace_back()))
+        throw nb::type_error("the batch: the name of an array is no string");
+      if (!nb::try_cast(value, arrays.emplace_back()))
+        throw nb::type_error(
+            (names.back() +
+             ": is no array of this machine's numbers, as NumPy and PyTorch have them")
+                .c_str());
       check(names.back(), arrays.back());
     }
     for (const Batch &array : arrays) {
@@ -163,6 +168,10 @@ public:
     inTurn([&] { return dtcProgramSaveWeights(handle, path.c_str()); });
   }
 
+  void saveArtifact(const std::string &path) {
+    inTurn([&] { return dtcProgramSaveArtifact(handle, path.c_str()); });
+  }
+
   /// Aliases of a tied weight are the same array.
   nb::dict weights() {
     std::vector<OwnArray> arrays;
@@ -257,6 +266,7 @@ void defineProgram(nb::module_ &module) {
       .def("forward", &Program::forward, nb::arg("batch"), "The outputs of a batch, by name.")
       .def("weights", &Program::weights, "Parameters and buffers, copied, by name.")
       .def("save_weights", &Program::saveWeights, nb::arg("path"), "Writes a safetensors file.")
+      .def("save_artifact", &Program::saveArtifact, nb::arg("path"), "Copies the artifact.")
       .def("inputs", &Program::inputs, "Name, element type and shape of what a batch has.")
       .def("outputs", &Program::outputs, "Likewise of what is computed where there is no loss.")
       .def_prop_ro("num_samples", &Program::numSamples)

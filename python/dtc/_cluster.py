@@ -35,7 +35,7 @@ class Cluster:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a YAML file that says all of the cluster."""
-        pathlib.Path(path).write_text(self.yaml)
+        _dtc.write_text(os.fspath(path), self.yaml)
 
     @staticmethod
     def names() -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,7 +65,7 @@ def estimate(model: Any = None, example_inputs: Any = None, *, hf: str | os.Path
     if not source.from_torch:
         shapes = {**shapes_of(example_inputs), **(shapes or {})}
     asked = flags_of({"cluster": cluster.name if isinstance(cluster, Cluster) else cluster,
-                      "gpu_memory": list(gpu_memory), "gpus": gpus, "lora_rank": lora_rank, "gradients": gradients,
+                      "gpu_memory": [gpu_memory] if isinstance(gpu_memory, str) else list(gpu_memory), "gpus": gpus, "lora_rank": lora_rank, "gradients": gradients,
                       "precision": precision, "quantization": quantization, "micro_batch": micro_batch,
                       "loss": loss, "shape": shape_flags(shapes), "json": True})
     facts = json.loads(interruptible(_dtc.command, ["estimate", *source.arguments, *asked]))
@@ -85,7 +84,7 @@ class Simulation:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes a file for ui.perfetto.dev."""
-        pathlib.Path(path).write_text(self.text)
+        _dtc.write_text(os.fspath(path), self.text)
 
     def __repr__(self) -> str:
         return f"Simulation(step_time={self.step_time:.6g}, {len(self.events)} events)"

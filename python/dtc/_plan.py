@@ -7,7 +7,6 @@ import functools
 import html
 import json
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -84,7 +83,7 @@ class ToolSettings(Text):
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the file that the program reads."""
-        pathlib.Path(path).write_text(self)
+        _dtc.write_text(os.fspath(path), self)
 
 
 class Settings(dict):
@@ -165,11 +164,11 @@ class Plan:
 
     def report(self, path: str | os.PathLike) -> None:
         """Writes the page about the plan: who holds what, the timetable of a step, time and memory."""
-        pathlib.Path(path).write_text(self._plan.page())
+        _dtc.write_text(os.fspath(path), self._plan.page())
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the plan as a file to edit, and to give as `plan=` again."""
-        pathlib.Path(path).write_text(self._plan.yaml())
+        _dtc.write_text(os.fspath(path), self._plan.yaml())
 
     def __str__(self) -> str:
         return self._plan.table()

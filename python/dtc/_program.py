@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import pathlib
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -30,10 +29,9 @@ class Program:
 
     def __init__(self, artifact: str | os.PathLike, *, seed: int = 0, plan: str = "",
                  compilation: Compilation | None = None):
-        self._artifact = os.fspath(artifact)
         self._compilation = compilation
         self._source = compilation.source if compilation else ModelSource("")
-        self._program = _dtc.Program(self._artifact, seed)
+        self._program = _dtc.Program(os.fspath(artifact), seed)
         self._data: tuple[str, bool] | None = None
         self.plan = Text(plan)  #: the table of the plan that was compiled; empty for one that was loaded
 
@@ -109,6 +107,10 @@ class Program:
         The data set is a file, as `dtc-run --data` takes it: without `steps`, one epoch of it is made, and a second call
         goes on where the first one ended. Or it iterates over batches, again and again until there are `steps`.
         """
+        if steps is not None and steps < 0:
+            raise UsageError(f"steps: expected a number from 0, got {steps}")
+        if isinstance(dataset, Mapping):
+            raise UsageError("a data set is a file or iterates over batches; one batch is for step")
         if isinstance(dataset, (str, os.PathLike)):
             return self._fit_file(os.fspath(dataset), steps, shuffle)
         made: list[Step] = []
@@ -172,7 +174,7 @@ class Program:
         an artifact. Raises `UnsupportedError` after a step of a program that was loaded, whose model isn't at hand.
         """
         if not self.steps_done:
-            shutil.copyfile(self._artifact, path)
+            self._program.save_artifact(os.fspath(path))
         elif self._compilation:
             self._compilation.write(path, self)
         else:
@@ -256,7 +258,8 @@ def parallelize(model: Any = None, example_inputs: Any = None, *, loss: str, hf:
         "devices": devices, "gpus": gpus, "target": target, "loss": loss,
         "cluster": cluster.name if isinstance(cluster, Cluster) else cluster,
         **(optimizer.flags() if optimizer else {}), **(learning_rate.flags() if learning_rate else {}),
-        "clip_grad_norm": clip_grad_norm, "global_batch": global_batch or _batch_of(example_inputs), "micro_batch": micro_batch,
+        "clip_grad_norm": clip_grad_norm, "micro_batch": micro_batch,
+        "global_batch": _batch_of(example_inputs) if global_batch is None else global_batch,
         "precision": precision, "loss_scale": loss_scale, "loss_scale_growth_interval": loss_scale_growth_interval,
         "plan": plan_flag(plan), "shape": shape_flags(shapes), "weights": weights, "init": init,
         "embed_weights": embed_weights,

@@ -70,6 +70,8 @@ def test_estimates_are_those_of_the_command_line():
     assert [need.count for need in estimate.training] == [1] and estimate.adapters and estimate.inference
     assert "training in full: 1 h100" in repr(estimate)
     assert not dtc.estimate(GPT2, cluster="dgx-h100", lora_rank=0).adapters
+    one = dtc.estimate(GPT2, gpu_memory="48GB", lora_rank=8)
+    assert one.facts == dtc.estimate(GPT2, gpu_memory=["48GB"], lora_rank=8).facts
     quantized = dtc.estimate(GPT2, cluster="dgx-h100", quantization="int4").facts["jobs"]
     # Of two layers; the head is the embedding.
     assert [job["quantized_parameters"] for job in quantized] == [0, 98304, 98304]

@@ -101,6 +101,12 @@ def test_a_saved_plan_is_planned_again(plan, tmp_path):
     plan.save(tmp_path / "plan.yaml")
     again = dtc.plan(GPT2, gpus=4, cluster="dgx-h100", precision="bf16", plan=tmp_path / "plan.yaml")
     assert again.settings == plan.settings
+    (tmp_path / "link.yaml").symlink_to("plan.yaml")
+    for save in (plan.save, plan.report, plan.settings("torchtitan").save):
+        with pytest.raises(dtc.Error, match="none/file: cannot create"):
+            save(tmp_path / "none" / "file")
+    plan.save(tmp_path / "link.yaml")
+    assert (tmp_path / "link.yaml").is_symlink() and sorted(file.name for file in tmp_path.iterdir()) == ["link.yaml", "plan.yaml"]
 
 
 def test_a_model_may_be_the_bytes_of_a_file():

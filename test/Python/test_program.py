@@ -178,11 +178,23 @@ def test_other_threads_run_while_a_call_computes():
     (lambda batch: batch | {"more": batch["target"]}, dtc.InputError, "not an input of the model"),
     (lambda batch: {"target": batch["target"]}, dtc.InputError, "no array for the model's input input_ids"),
     (lambda batch: [batch["target"]], dtc.InputError, "has 1 arrays, the program takes"),
+    (lambda batch: batch | {"input_ids": batch["input_ids"].astype(">i8")}, TypeError, "input_ids: is no array of this machine's"),
+    (lambda batch: batch | {"input_ids": batch["input_ids"].tolist()}, TypeError, "input_ids: is no array of this machine's"),
+    (lambda batch: {0: batch["input_ids"], 1: batch["target"]}, TypeError, "the name of an array is no string"),
 ])
 def test_bad_batches_are_refused(run, batches, change, kind, text):
     program = dtc.load(run / "gpt2.dtc")
     with pytest.raises(kind, match=text):
         program.step(change(batches[0]))
+
+
+def test_what_is_no_data_set_is_refused(run, batches):
+    program = dtc.load(run / "gpt2.dtc")
+    with pytest.raises(dtc.UsageError, match="steps: expected a number from 0, got -1"):
+        program.fit(DATA, steps=-1)
+    with pytest.raises(dtc.UsageError, match="one batch is for step"):
+        program.fit(batches[0], steps=1)
+    assert program.steps_done == 0
 
 
 def test_a_batch_that_only_its_shape_refuses_costs_no_step(run, batches):
@@ -227,6 +239,8 @@ def test_errors_of_compiling_are_those_of_the_command_line():
         make(loss_scale=1024.0)
     with pytest.raises(dtc.UsageError, match="--loss: expected"):
         make(loss="nonsense")
+    with pytest.raises(dtc.UsageError, match="--global-batch must be between 1"):
+        make(global_batch=0)
     with pytest.raises(dtc.InputError, match="none.dtc"):
         dtc.load("none.dtc")
 
@@ -252,6 +266,20 @@ def test_a_trained_program_is_saved_with_its_weights(batches, tmp_path):
         assert numpy.array_equal(saved[name], array), name
     # The weights are those after three steps, so that the losses are the same but for Adam's states.
     assert loaded.step(batches[3]).loss == program.step(batches[3]).loss
+
+
+def test_an_artifact_is_saved_as_it_was_loaded_or_not_at_all(run, batches, tmp_path):
+    loaded, artifact = tmp_path / "loaded.dtc", (run / "gpt2.dtc").read_bytes()
+    loaded.write_bytes(artifact)
+    program = dtc.load(loaded)
+    with pytest.raises(dtc.UsageError, match="would write over the artifact"):
+        program.save(loaded)
+    with pytest.raises(dtc.Error, match="cannot create"):
+        program.save(tmp_path / "none" / "m.dtc")
+    loaded.unlink()
+    loaded.write_text("another file")
+    program.save(tmp_path / "m.dtc")
+    assert (tmp_path / "m.dtc").read_bytes() == artifact
 
 
 def test_the_batch_of_an_example_is_the_global_batch():

@@ -14,6 +14,8 @@ public:
   static Result<Package> open(const std::string &path);
 
   const std::string &path() const { return zip.file().path(); }
+  /// The file as it was opened, whatever has its name by now.
+  std::span<const char> bytes() const { return zip.file().bytes(); }
   const Manifest &manifest() const { return info; }
   /// manifest.json as it is in the file.
   std::string manifestText() const;

@@ -1,9 +1,9 @@
 // dtc calibrate: measures this machine with the very primitives a run uses.
 #include "../Commands.h"
-#include "../WriteText.h"
 #include "GpuCalibration.h"
 #include "OwnCluster.h"
 #include "dtc/Driver/Diagnostics.h"
+#include "dtc/Driver/WriteText.h"
 
 #include "dtc-cpu/LibraryCalls.h"
 #include "dtc-rt/CPU/ThreadTeam.h"

@@ -1,7 +1,7 @@
 #include "OwnCluster.h"
 
-#include "../WriteText.h"
 #include "dtc/Driver/Diagnostics.h"
+#include "dtc/Driver/WriteText.h"
 
 #include "dtc-io/UserCache.h"
 #include "dtc-rt/Program/MappedFile.h"
