@@ -1,18 +1,13 @@
 // Biases of attention as libraries take them.
 //
-// In a graph a bias has a number for each score. A mask of keys is the same for all heads and
-// queries. So storing all of it would take far more memory than attention as one call saves:
+// In a graph a bias has a number for each score of each sample. Where samples share them, a library
+// reads those of one:
 //
-//     %m = arith.select %seen, %zero, %lowest : tensor<8x512xi1>, tensor<8x512xf32>
-//     %b = dtc.broadcast %m [0, 3] : tensor<8x512xf32> -> tensor<8x12x512x512xf32>
-//     %o, %lse = dtc.attention %q, %k, %v bias %b : tensor<8x12x512x512xf32> ...
+//     %b = dtc.broadcast %m [1, 2, 3] : tensor<12x512x512xbf16> -> tensor<8x12x512x512xbf16>
+//     %o, %lse = dtc.attention %q, %k, %v bias %b : tensor<8x12x512x512xbf16> ...
 //   becomes
-//     %c = arith.maximumf %m, %least : tensor<8x512xf32>
-//     %b = dtc.reshape %c : tensor<8x512xf32> -> tensor<8x1x1x512xf32>
-//     %o, %lse = dtc.attention %q, %k, %v bias %b : tensor<8x1x1x512xf32> ...
-//
-// The least bias is so low that no score beside it counts. It is so far from the end of the type's
-// range that a library may multiply it.
+//     %b = dtc.broadcast %m [1, 2, 3] : tensor<12x512x512xbf16> -> tensor<1x12x512x512xbf16>
+//     %o, %lse = dtc.attention %q, %k, %v bias %b : tensor<1x12x512x512xbf16> ...
 #pragma once
 
 #include "dtc/Target/Target.h"
@@ -21,7 +16,7 @@
 
 namespace dtc::kernels {
 
-/// Narrows the biases of attention that the target keeps whole.
-void narrowBiases(mlir::func::FuncOp func, const target::Target &target);
+/// Of attention that the target keeps whole.
+void shareBiases(mlir::func::FuncOp func, const target::Target &target);
 
 } // namespace dtc::kernels

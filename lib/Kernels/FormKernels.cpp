@@ -122,7 +122,7 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
   auto waits = [&](Operation *op) { return folds && mayBecomeEpilogue(op); };
   if (failed(checkOneBlock(function)))
     return failure();
-  narrowBiases(function, target);
+  shareBiases(function, target);
   if (failed(decomposeAll(function, target, waits)))
     return failure();
   narrowConvolutions(function, target);

@@ -36,19 +36,17 @@ A100 = {**H200, "deviceVer": 800, "multiProcessorCount": 108, "maxSharedMemoryPe
 B200 = {**H200, "deviceVer": 1000, "multiProcessorCount": 148, "deviceName": "NVIDIA B200"}
 MEASURED = ROOT / "docs" / "GpuResults.properties.json"
 # Of models beside the tests': batch, query heads, key heads, queries, keys, size of a query's and of a value's head, causal,
-# the keys of a window or 0, and the shape of a bias with its type. Such are a mask of padding, positions by head, and all at once.
+# the keys of a window or 0, and the shape of a bias with its type, positions by head.
 # Where queries, keys and values are parts of larger tensors, the elements from token to token and from head to head of each follow.
 ATTENTION = [(8, 12, 12, 1024, 1024, 64, 64, True, 0, ()), (2, 32, 8, 2048, 2048, 128, 128, True, 0, ()),
              (2, 8, 2, 128, 256, 64, 64, True, 0, ()), (4, 16, 16, 197, 197, 64, 64, False, 0, ()), (1, 3, 1, 37, 37, 96, 96, True, 0, ()),
-             (2, 4, 4, 100, 52, 24, 40, False, 0, ()), (8, 12, 12, 512, 512, 64, 64, False, 0, (8, 1, 1, 512, "f32")),
-             (2, 32, 8, 2048, 2048, 128, 128, True, 0, (1, 1, 2048, 2048, "f32")), (4, 8, 8, 512, 512, 64, 64, False, 0, (1, 8, 512, 512, "f32")),
-             (2, 8, 2, 128, 256, 64, 64, False, 0, (2, 8, 128, 256, "bf16")), (2, 4, 4, 100, 52, 24, 40, False, 0, (2, 1, 100, 52, "f32")),
+             (2, 4, 4, 100, 52, 24, 40, False, 0, ()), (8, 12, 12, 512, 512, 64, 64, False, 0, (1, 12, 512, 512, "bf16")),
+             (2, 32, 8, 2048, 2048, 128, 128, True, 0, (1, 32, 2048, 2048, "bf16")),
+             (2, 8, 2, 128, 256, 64, 64, False, 0, (1, 8, 128, 256, "bf16")), (2, 4, 4, 100, 52, 24, 40, False, 0, (1, 4, 100, 52, "bf16")),
              (1, 32, 8, 8192, 8192, 128, 128, True, 4096, ()), (2, 16, 8, 2048, 2048, 64, 64, True, 128, ()), (2, 4, 2, 32, 32, 16, 16, True, 8, ()),
              (2, 8, 2, 128, 256, 64, 64, True, 100, ()), (1, 3, 1, 37, 37, 96, 96, True, 1, ()), (2, 8, 4, 512, 512, 128, 128, True, 300, ()),
-             (2, 8, 8, 100, 100, 64, 64, True, 33, (1, 8, 100, 100, "f32")),
              (32, 12, 12, 1024, 1024, 64, 64, True, 0, (), ((2304, 64),) * 3),  # GPT-2: token by token
              (8, 12, 12, 512, 512, 64, 64, False, 0, (), ((2304, 64),) * 3),  # BERT's, of one product
-             (8, 12, 12, 512, 512, 64, 64, False, 0, (8, 1, 1, 512, "f32"), ((2304, 64),) * 3),
              (4, 16, 16, 2048, 2048, 64, 64, True, 0, (), ((3072, 192),) * 3),  # GPT-NeoX: head by head
              (2, 32, 8, 2048, 2048, 128, 128, True, 0, (), ((6144, 128),) * 3),  # shared keys
              (4, 16, 16, 300, 200, 64, 64, False, 0, (), ((1024, 64), (2048, 64), (2048, 64)))]  # keys and values of one product
@@ -309,7 +307,7 @@ def convolutions(model: str, precision: str) -> list[dict]:
 def attentions(model: str) -> list[tuple]:
     """The different ones that dtc makes of a model in bf16, forward: their gradients have the same shapes."""
     text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8,
-                      "--precision", "bf16", "--target", "cuda", "--emit", "schedule", env=os.environ | {"DTC_CUDNN_BIAS": "1", "DTC_CUDNN_WINDOW": "1"}).out
+                      "--precision", "bf16", "--target", "cuda", "--emit", "schedule").out
     found = set()
     pattern = r"exec\.attention\(([^)]*)\) scale \S+( causal)?(?: window (\d+))? places \[(.*?)\] into .*? : \((.*?)\) ->"
     for inputs, causal, window, places, types in re.findall(pattern, text):

@@ -1,7 +1,6 @@
-// A window of the last keys is a GPU library's own, where that is trusted; on processors, and in fp32, it is a mask.
-// RUN: env DTC_CUDNN_WINDOW=1 dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s
+// A window of the last keys is a GPU library's own; on processors, and in fp32, it is a mask.
+// RUN: dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s
 // RUN: dtc-opt %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
-// RUN: dtc-opt --target=cuda %s -split-input-file --dtc-decompose-layers | FileCheck %s --check-prefix=CPU
 
 // CPU-NOT: dtc.attention
 

@@ -303,6 +303,21 @@ void AttentionGraph::describeBackward() {
   pointwise(CUDNN_POINTWISE_IDENTITY, {wide}, operand(kQueryGrad));
 }
 
+/// All others either gave wrong gradients on true GPUs, and no error, or were never run there.
+Status AttentionGraph::checkBias() const {
+  const StridedTensor &bias = call.tensors.back();
+  if (bias.dtype != call.tensors[kQuery].dtype ||
+      bias.shape != Dims{1, sizes.heads, sizes.queries, sizes.keys})
+    return refused("cuDNN has no attention with a bias but one of each head, query and key, of the "
+                   "operands' type");
+  if (call.window > 0)
+    return refused("cuDNN has no attention with a bias and a window");
+  if (call.causal && sizes.queries != sizes.keys)
+    return refused(
+        "cuDNN has no attention with a bias and a causal mask of fewer queries than keys");
+  return Status::ok();
+}
+
 Status AttentionGraph::make(uint64_t workspaceBytes) {
   for (const StridedTensor &tensor : call.tensors)
     if (!cudnnTypeOf(tensor.dtype))
@@ -314,9 +329,8 @@ Status AttentionGraph::make(uint64_t workspaceBytes) {
     return refused("cuDNN has no attention whose statistics don't follow each other");
   if (sizes.keys == 1 || (call.causal && sizes.queries == 1))
     return refused("cuDNN has no attention of one key, or of one query and a causal mask");
-  if (call.causal && sizes.queries != sizes.keys && call.tensors.size() > numTensorsOf(call.kind))
-    return refused(
-        "cuDNN has no attention with a bias and a causal mask of fewer queries than keys");
+  if (call.tensors.size() > numTensorsOf(call.kind))
+    DTC_CUDA_TRY(checkBias());
   type = *cudnnTypeOf(call.tensors[kQuery].dtype);
   if (call.kind == fbs::AttentionKind::Forward)
     describeForward();

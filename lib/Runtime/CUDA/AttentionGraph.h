@@ -52,6 +52,7 @@ private:
 
   /// A matrix of scores turned over, in the type of the operands.
   Descriptor *turned(Descriptor *scores);
+  Status checkBias() const;
   /// The scaled product of queries and keys, with the bias where there is one.
   Descriptor *biasedScores(Descriptor *query, Descriptor *key, Descriptor *factor);
   /// Keeps scores of keys up to the diagonal, which ends where queries and keys end, and of these

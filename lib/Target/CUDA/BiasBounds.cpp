@@ -69,6 +69,9 @@ static std::optional<double> boundOf(Value value, int depth) {
   return bound && *bound <= largest ? bound : std::nullopt;
 }
 
-bool isCertainlyFinite(Value value) { return boundOf(value, kDeepest).has_value(); }
+bool isCertainlyWithin(Value value, double most) {
+  std::optional<double> bound = boundOf(value, kDeepest);
+  return bound && *bound <= most;
+}
 
 } // namespace dtc::cuda

@@ -1,15 +1,16 @@
-// Whether what is added to scores of attention is certain to be finite.
+// How large what is added to scores of attention can be.
 //
-// A row of scores that are all -infinity gives zeros (dtc.attention), but no number in cuDNN. So it
-// takes only biases that can't be infinite, by what they are computed of: masks that choose between
-// constants are, whatever is masked.
+// A row of scores that are all -infinity gives zeros (dtc.attention), but no number in cuDNN. Of
+// scores near to the end of the type's range, a sum's logarithm is lost in rounding. So cuDNN takes
+// only biases that are small by what they are computed of: positions times a slope are.
 #pragma once
 
 #include "mlir/IR/Value.h"
 
 namespace dtc::cuda {
 
-/// False where it isn't known, as of what the function is given.
-bool isCertainlyFinite(mlir::Value value);
+/// Whether no magnitude is above `most`. False where it isn't known, as of what the function is
+/// given.
+bool isCertainlyWithin(mlir::Value value, double most);
 
 } // namespace dtc::cuda

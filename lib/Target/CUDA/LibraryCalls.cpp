@@ -4,8 +4,6 @@
 #include "dtc/Dialect/Graph/AttentionPartOps.h"
 #include "dtc/Target/LibraryRecords.h"
 
-#include <cstdlib>
-
 using namespace mlir;
 
 namespace dtc::cuda {
@@ -70,23 +68,17 @@ static bool hasHeadsOfCudnn(Value value) {
   return size % kMultiple == 0 && size <= kMost;
 }
 
-/// An H100 and an H200 gave wrong gradients of attention with a mask of keys, and no error
-/// (docs/GpuResults.md). Right were those with a number of the operands' type for each score.
-static bool isBiasTrusted() {
-  const char *given = std::getenv("DTC_CUDNN_BIAS");
-  return given && StringRef(given) == "1";
-}
-
-/// cuDNN's planner takes a graph with a window, as it takes one with a bias. An H200 has it right,
-/// and no other true GPU has run it.
-static bool isWindowTrusted() {
-  const char *given = std::getenv("DTC_CUDNN_WINDOW");
-  return given && StringRef(given) == "1";
-}
-
-static bool takesBias(Value bias) {
-  Type type = getElementTypeOrSelf(bias);
-  return (isHalf(type) || type.isF32()) && isCertainlyFinite(bias);
+/// Only what a true GPU had right (docs/GpuResults.md): a number of the operands' type for each
+/// head, query and key, the same for all samples. An H100 and an H200 gave wrong gradients with a
+/// mask of keys, and no error.
+static bool takesBias(Value bias, Value query, Value key) {
+  constexpr double kMost = 1e4; // beside which a sum's logarithm is still a number
+  ArrayRef<int64_t> shape = graph::shapeOf(bias), q = graph::shapeOf(query);
+  const SmallVector<int64_t> scores{q[2], q[1], graph::shapeOf(key)[1]};
+  auto broadcast = bias.getDefiningOp<graph::BroadcastOp>();
+  const bool isShared = shape[0] == 1 || (broadcast && !llvm::is_contained(broadcast.getDims(), 0));
+  return getElementTypeOrSelf(bias) == getElementTypeOrSelf(query) && isShared &&
+         shape.drop_front() == ArrayRef(scores) && isCertainlyWithin(bias, kMost);
 }
 
 /// What cuDNN's frontend refuses of lengths. Its planner has engines for some of these all the
@@ -104,7 +96,7 @@ template <typename Op> static bool takesAttentionOf(Op op, Value bias) {
   int64_t queries = graph::shapeOf(op.getQuery())[1], keys = graph::shapeOf(op.getKey())[1];
   return isHalf(type) && hasHeadsOfCudnn(op.getQuery()) && hasHeadsOfCudnn(op.getValue()) &&
          hasLengthsOfCudnn(queries, keys, op.getCausal(), bias != nullptr) &&
-         (!op.getWindow() || isWindowTrusted()) && (!bias || (isBiasTrusted() && takesBias(bias)));
+         (!bias || (!op.getWindow() && takesBias(bias, op.getQuery(), op.getKey())));
 }
 
 bool takesAttention(Operation *op) {

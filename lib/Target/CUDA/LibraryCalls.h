@@ -12,8 +12,8 @@ inline constexpr size_t kMostProductDims = 3;
 inline constexpr int64_t kAttentionAlignment = 8;
 
 /// Whether cuDNN computes this attention, forward and backward, on all architectures. It does in
-/// half precision, with heads of a multiple of 8 and at most 128. Biases need DTC_CUDNN_BIAS=1,
-/// windows DTC_CUDNN_WINDOW=1.
+/// half precision, with heads of a multiple of 8 and at most 128. A bias is taken in the one form
+/// that was seen right, and not beside a window.
 bool takesAttention(mlir::Operation *op);
 
 /// What cuDNN needs for this attention beside its tensors.
