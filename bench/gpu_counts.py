@@ -3,6 +3,8 @@
     python3 bench/gpu_counts.py [--models gpt2.adamw llama.bf16 …] [--output FILE.json]
     python3 bench/gpu_counts.py --large           bytes in flight, of kernels that move 64 MB and more; a quarter of a minute. By
                                                   nvdisasm (DTC_NVDISASM or PATH), as ptxas ordered the loads, else as PTX allows
+    python3 bench/gpu_counts.py --instructions    instructions of PTX that threads carry out for each element, and their reads and writes,
+                                                  on the emulated GPU; half a minute
     python3 bench/gpu_counts.py --wide            bytes of one layer of real widths, bf16, by kernel; needs torch, transformers and
                                                   numpy; some four minutes in all
     python3 bench/gpu_counts.py --layers          what a layer of GPT-2 124M and of a Llama of 1B adds; needs torch and transformers
@@ -20,6 +22,7 @@ from __future__ import annotations
 import argparse
 import collections
 import json
+import math
 import os
 import pathlib
 import re
@@ -45,6 +48,7 @@ SHARED, SHARED_GRANULE = 227 * 1024, 1024
 # Of an H100: its SMs, and what each must have asked for and not got yet: 3 TB/s for the 600 ns that memory takes to answer.
 SMS, LEAST_IN_FLIGHT = 132, 14e3
 LARGE = ROOT / "bench" / "gpu_kernels.mlir"
+INSTRUCTIONS = ROOT / "bench" / "gpu_instructions.mlir"
 FORM = ["--target=cuda", "--dtc-decompose-layers", "--dtc-fold-epilogues", "--dtc-form-kernels"]
 
 
@@ -235,6 +239,36 @@ def count_large(output: pathlib.Path | None) -> None:
         output.write_text(json.dumps(rows, indent=1))
 
 
+def count_instructions(output: pathlib.Path | None) -> None:
+    """What bounds a kernel whose memory would be faster: an H100 carries out 28e12 instructions of threads a second, and an H200."""
+    formed = call(BIN / "dtc-opt", *FORM, INSTRUCTIONS)
+    ptx = call(BIN / "dtc-opt", *FORM, INSTRUCTIONS, "--test-emit-ptx", "-o", "/dev/null")
+    entries = {re.match(r"\w+", entry)[0]: entry for entry in re.split(r"\.entry ", ptx)[1:]}
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        used = registers_of(ptx.encode(), pathlib.Path(folder), "sm_90")
+        traffic = pathlib.Path(folder) / "traffic.jsonl"
+        call(BIN / "dtc-opt", *FORM, INSTRUCTIONS, "--test-run-cuda-kernels=tolerance=1e-2 int-low=0", "-o", "/dev/null",
+             DTC_CUDA_LIBRARY_PATH=str(EMULATOR), DTC_EMULATED_GPU_TRAFFIC=str(traffic), DTC_EMULATED_GPU_DELAY_US="0")
+        launches = {}  # a kernel runs again with its results over its operands
+        for line in traffic.read_text().splitlines():
+            launch = json.loads(line)
+            launches.setdefault(launch["kernel"], launch)
+    for body in re.split(r"func\.func @", formed)[1:]:
+        for name in re.findall(r"exec\.launch @(\w+)", body):
+            elements = max(math.prod(map(int, shape.split("x"))) for shape in re.findall(r"tensor<([\dx]+)x\w+>", body))
+            registers, spilled = used[name]
+            rows.append({"function": re.match(r"\w+", body)[0], "kernel": name, "registers": registers, "spilled": spilled,
+                         "instructions": launches[name]["instructions"] / elements,
+                         "loads": len(re.findall(r"\bld\.global", entries[name])), "stores": len(re.findall(r"\bst\.global", entries[name]))})
+    print("| kernel of | instructions for each element | loads in its text | stores | registers |")
+    print("|" + "---|" * 5)
+    for row in rows:
+        print(f"| {row['function']}, {kind_of(row['kernel'])} | {row['instructions']:.1f} | {row['loads']} | {row['stores']} | {row['registers']} |")
+    if output:
+        output.write_text(json.dumps(rows, indent=1))
+
+
 def count_wide(output: pathlib.Path | None) -> None:
     """A step of one layer of real widths, with weights and tokens that are drawn."""
     import numpy as np
@@ -350,6 +384,7 @@ def main() -> None:
     parser.add_argument("--layers", action="store_true")
     parser.add_argument("--collectives", action="store_true")
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--instructions", action="store_true")
     parser.add_argument("--wide", action="store_true")
     options = parser.parse_args()
     if options.layers:
@@ -358,6 +393,8 @@ def main() -> None:
         return count_collectives(options.output)
     if options.large:
         return count_large(options.output)
+    if options.instructions:
+        return count_instructions(options.output)
     if options.wide:
         return count_wide(options.output)
     results = []

@@ -50,7 +50,7 @@ Value ElementEvaluator::emit(Value tensor, const Index &index) {
 void ElementEvaluator::remember(Value tensor, const Index &index, Value value) {
   position();
   scope().values[{tensor, keyOf(index)}] =
-      rounded(builder, loc, value, getElementTypeOrSelf(tensor));
+      rounded(builder, loc, value, getElementTypeOrSelf(tensor), host.narrowing());
 }
 
 Value ElementEvaluator::emitStored(Value result, const Index &index) {
@@ -76,7 +76,7 @@ Value ElementEvaluator::inItsType(Operation *op, Value value) {
   if (op == unrounded || computeType(element) == element || givesItsOperands(op))
     return value;
   position();
-  return rounded(builder, loc, value, element);
+  return rounded(builder, loc, value, element, host.narrowing());
 }
 
 std::optional<std::pair<Value, Index>> ElementEvaluator::viewSource(Operation *op,

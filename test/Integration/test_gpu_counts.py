@@ -33,3 +33,18 @@ def test_large_kernels_ask_for_enough_at_once(tmp_path):
     assert {"loss", "norm", "norm_grad", "bias_grad", "embedding_grad", "residual"} == {row["function"] for row in large}
     for row in large:
         assert row["spilled"] == 0 and row["in_flight"] >= 14e3 and row["asked"] >= 6 * row["loads"], row
+
+
+#: Of PTX for each element; 40 bound what moves 6 bytes.
+MOST_INSTRUCTIONS = {"loss_odd": 32, "loss_even": 31, "swiglu": 15, "swiglu_grad": 28, "rotary": 7, "rotary_grad": 8, "norm": 21, "norm_grad": 24}
+
+
+def test_kernels_take_few_instructions(tmp_path):
+    output = tmp_path / "instructions.json"
+    done = subprocess.run([sys.executable, ROOT / "bench" / "gpu_counts.py", "--instructions", "--output", output],
+                          capture_output=True, text=True, env=os.environ | {"DTC_PTXAS": str(PTXAS)})
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(output.read_text())
+    assert {row["function"] for row in rows} == set(MOST_INSTRUCTIONS)
+    for row in rows:
+        assert row["spilled"] == 0 and 0 < row["instructions"] <= MOST_INSTRUCTIONS[row["function"]], row

@@ -53,6 +53,7 @@ public:
   /// A reduction where nothing is kept of it: a loop, or ElementEvaluator::writtenOut.
   virtual mlir::Value reduce(graph::ReduceOp op, const Index &index) = 0;
 
+  virtual Narrowing narrowing() const = 0;
   /// The host's own way to compute an elementary function; null where it is to stay an op.
   virtual mlir::Value approximate(mlir::Operation *op, mlir::ValueRange operands) = 0;
 

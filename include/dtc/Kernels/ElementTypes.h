@@ -14,15 +14,19 @@ int64_t storageBytes(mlir::Type element);
 /// The LLVM-compatible type of an element in memory.
 mlir::Type storageType(mlir::Type element);
 
+/// How f32 is rounded to bf16, with the same results but for the bits of NaN: by arithmetic with
+/// its bits, some nine instructions, or by one that the target has.
+enum class Narrowing { Bits, Instruction };
+
 /// A loaded element in its compute type, and back.
 mlir::Value fromStorage(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
                         mlir::Type element);
 mlir::Value toStorage(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
-                      mlir::Type element);
+                      mlir::Type element, Narrowing narrowing);
 
 /// `value` (in the compute type of `element`) rounded to what `element` can hold.
 mlir::Value rounded(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value,
-                    mlir::Type element);
+                    mlir::Type element, Narrowing narrowing);
 
 /// A constant as a table in the code: its elements in a row, in the compute type; booleans are
 /// bytes.

@@ -124,6 +124,7 @@ private:
   mlir::Value kept(mlir::Operation *op, const Index &index) override;
   void computed(mlir::Operation *op, const Index &index, mlir::Value value) override;
   mlir::Value reduce(graph::ReduceOp op, const Index &index) override;
+  kernels::Narrowing narrowing() const override { return kernels::Narrowing::Bits; }
   mlir::Value approximate(mlir::Operation *op, mlir::ValueRange operands) override;
   void noteDivision(mlir::AffineExpr expr) override;
   void noteBoundary(mlir::AffineExpr position, int64_t boundary) override;

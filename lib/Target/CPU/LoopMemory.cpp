@@ -101,7 +101,7 @@ void LoopEmitter::storeAt(unsigned result, AffineExpr offset, Value value) {
   Type element = getElementTypeOrSelf(info.results[result]), stored = storageType(element);
   Value to = address(arguments[slot], offset, stored);
   evaluator.position();
-  Value bits = toStorage(builder, loc, value, element);
+  Value bits = toStorage(builder, loc, value, element, narrowing());
   annotate(LLVM::StoreOp::create(builder, loc, bits, to, storageBytes(element)), slot);
 }
 

@@ -54,9 +54,7 @@ static SmallVector<SmallVector<Value>> valuesOfPasses(const BodyInfo &info, int6
   return passes;
 }
 
-/// Whether all passes have the same units of these columns, so that each thread meets its own
-/// again.
-static bool haveColumns(const BodyInfo &info, int64_t columns, int64_t rows) {
+bool haveColumns(const BodyInfo &info, int64_t columns, int64_t rows) {
   return llvm::all_of(reductionGroups(info, rows),
                       [&](const std::vector<ReduceOp> &group) {
                         return elementsOf(ReduceOp(group.front()).getInput()) == rows * columns;
@@ -69,7 +67,7 @@ static bool haveColumns(const BodyInfo &info, int64_t columns, int64_t rows) {
 void planKeptRows(const BodyInfo &info, int64_t columns, KernelPlan &plan) {
   const auto passes = valuesOfPasses(info, columns, plan.items);
   const int64_t sums = llvm::count_if(info.ops, [](Operation *op) { return isa<ReduceOp>(op); });
-  if (passes.size() < 2 || plan.unit == 1 || columns % plan.unit != 0 ||
+  if (passes.size() < 2 || plan.unit == 1 || (columns % plan.unit != 0 && !plan.shifted) ||
       !haveColumns(info, columns, plan.items) ||
       sums * (plan.lanes / kWarp) * static_cast<int64_t>(sizeof(double)) > kReductionBytes)
     return;
@@ -90,16 +88,16 @@ void planKeptRows(const BodyInfo &info, int64_t columns, KernelPlan &plan) {
   }
 }
 
-/// Where an access of a kept operand lies in its row: null where it isn't of the units that the
-/// thread is at.
+/// Where an access of a kept operand is kept, as an element of the row: null where it isn't of the
+/// units that the thread is at. Columns before a row's first whole access aren't kept.
 AffineExpr ThreadEmitter::placeInRow(AffineExpr first, int64_t width) {
   if (!rowVariable)
     return {};
   AffineExpr start = math.multiply(rowVariable, openColumns);
   for (const ColumnUnit &unit : openUnits)
-    for (int64_t at = 0; at < plan.unit; at += width)
+    for (int64_t at = 0; at + width <= unit.width; at += width)
       if (AffineExpr column = math.add(unit.first, at); math.add(start, column) == first)
-        return column;
+        return math.add(column, math.multiply(columnsAhead, -1));
   return {};
 }
 
@@ -128,7 +126,7 @@ void ThreadEmitter::keepUnits() {
     return;
   for (const KernelPlan::KeptOperand &kept : plan.kept)
     for (const ColumnUnit &unit : openUnits)
-      for (int64_t at = 0; at < plan.unit; ++at)
+      for (int64_t at = 0; at < unit.width; ++at)
         elementOfAccess(kept.operand, math.add(math.multiply(rowVariable, openColumns),
                                                math.add(unit.first, at)));
 }

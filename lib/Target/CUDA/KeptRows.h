@@ -11,6 +11,10 @@
 
 namespace dtc::cuda {
 
+/// Whether all passes have the same units of these columns, so that each thread meets its own
+/// again.
+bool haveColumns(const BodyInfo &info, int64_t columns, int64_t rows);
+
 /// Has a block keep the operands that several passes read, as far as the memory of all GPUs' blocks
 /// has room for their rows of so many columns.
 void planKeptRows(const BodyInfo &info, int64_t columns, KernelPlan &plan);

@@ -2,6 +2,7 @@
 #include "KeptRows.h"
 #include "KernelPieces.h"
 #include "ThreadEmitter.h"
+#include "Turns.h"
 
 #include "dtc/Kernels/InPlace.h"
 #include "dtc/Sharding/IndexBuckets.h"
@@ -69,8 +70,15 @@ static void planPointwise(const BodyInfo &info, KernelPlan &plan) {
       plan.unit = unit;
       break;
     }
-  plan.items = elements / plan.unit;
+  planTurns(info, plan);
+  plan.items = elements / (plan.unit * plan.turns);
   plan.threads = std::min(kPointwiseThreads, ceilDivide(plan.items, kWarp) * kWarp);
+}
+
+/// Whether rows that begin within an access can be read by accesses of the whole buffer.
+static bool mayBeShifted(const BodyInfo &info, int64_t columns, const KernelPlan &plan) {
+  return plan.lanes > 1 && plan.items * columns % elementsOfAccess(info) == 0 &&
+         haveColumns(info, columns, plan.items);
 }
 
 static void planRows(const BodyInfo &info, KernelPlan &plan) {
@@ -93,7 +101,9 @@ static void planRows(const BodyInfo &info, KernelPlan &plan) {
   // Rows that each pass reads again are read by whole accesses.
   auto isWide = [&](int64_t count) { return count == 1 || count % elementsOfAccess(info) == 0; };
   if (most > plan.lanes * kMostInRegisters) {
-    if (llvm::all_of(counts, isWide))
+    const bool areWide = llvm::all_of(counts, isWide);
+    plan.shifted = !areWide && mayBeShifted(info, most, plan);
+    if (areWide || plan.shifted)
       plan.unit = std::max(plan.unit, elementsOfAccess(info));
     planKeptRows(info, most, plan);
   }

@@ -1,11 +1,14 @@
 // How the threads of a GPU share a kernel's work.
 //
 //   pointwise  a thread computes `unit` neighbouring elements of each result, which memory moves
-//              in one access of up to 16 bytes.
+//              in one access of up to 16 bytes. It may do `turns` of these, `apart` elements from
+//              each other, which read the same (Turns.h).
 //   rows       `lanes` threads share a row: one thread, a warp, or a block of several warps. A
 //              thread takes units of neighbouring columns, `lanes` units apart. What a thread
 //              has of a row stays in registers where it is few. Else its block keeps what several
-//              passes read, where its memory has room, and each pass reads the rest again.
+//              passes read, where its memory has room, and each pass reads the rest again. Where
+//              rows begin within an access, units are accesses all the same. The columns before the
+//              first whole one and behind the last are units of their own.
 //   columns    a warp has 32 units of neighbouring columns, one a lane; `lanes` warps of a block
 //              share the rows, and the first adds up what they found, in their order. Few columns
 //              of many rows are columns of slices first (KernelLimits::fewColumns).
@@ -40,11 +43,13 @@ inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct KernelPlan {
   KernelKind kind = KernelKind::Pointwise;
-  int64_t items = 1; ///< units, rows, result elements or items: what groups of threads share
-  int64_t unit = 1;  ///< neighbouring elements that a thread does together
-  int64_t lanes = 1; ///< rows: threads that share a row; columns: warps that share the
-                     ///< columns; scatter: rows of a block
+  int64_t items = 1;  ///< units, rows, result elements or items: what groups of threads share
+  int64_t unit = 1;   ///< neighbouring elements that a thread does together
+  int64_t lanes = 1;  ///< rows: threads that share a row; columns: warps that share the
+                      ///< columns; scatter: rows of a block
   int64_t rounds = 1; ///< pieces that are added up: units of a thread
+  int64_t turns = 1, apart = 0; ///< pointwise: units of a thread, and elements between two of them
+  bool shifted = false;         ///< rows: they begin anywhere within an access
   int64_t blocks = 1, threads = 1;
   /// Operands of long rows that a block keeps in its memory, and where a row of each begins there.
   struct KeptOperand {

@@ -346,6 +346,23 @@ static Value inDoubles(Doubles &d, Operation *op, Value x, Value y) {
       .Default([](Operation *) { return Value(); });
 }
 
+/// What the GPU has one instruction for.
+static Value ofGpu(OpBuilder &builder, Location loc, StringRef name, Value x) {
+  return LLVM::CallIntrinsicOp::create(builder, loc, x.getType(), builder.getStringAttr(name), x)
+      .getResult(0);
+}
+
+Value coarseExponential(OpBuilder &builder, Location loc, Value x) {
+  Value factor = arith::ConstantOp::create(
+      builder, loc, builder.getF32FloatAttr(static_cast<float>(std::numbers::log2e)));
+  return ofGpu(builder, loc, "llvm.nvvm.ex2.approx.ftz.f32",
+               arith::MulFOp::create(builder, loc, x, factor));
+}
+
+Value coarseReciprocal(OpBuilder &builder, Location loc, Value x) {
+  return ofGpu(builder, loc, "llvm.nvvm.rcp.approx.ftz.f", x);
+}
+
 /// exp(x) = 2^n 2^r with n near to x / log(2), by the GPU's own 2^r. It is what CUDA's expf does. n
 /// is bounded so that 2^n is a normal number. What lies beyond is left to r, and so is NaN.
 Value shortExponential(OpBuilder &builder, Location loc, Value x) {
@@ -363,10 +380,7 @@ Value shortExponential(OpBuilder &builder, Location loc, Value x) {
   Value minusN = arith::SubFOp::create(builder, loc, number(kShifter), shifted);
   Value r = math::FmaOp::create(builder, loc, x, number(kLogarithm), minusN);
   r = math::FmaOp::create(builder, loc, x, number(kRest), r);
-  Value power = LLVM::CallIntrinsicOp::create(builder, loc, f32,
-                                              builder.getStringAttr("llvm.nvvm.ex2.approx.ftz.f32"),
-                                              ValueRange{r})
-                    .getResult(0);
+  Value power = ofGpu(builder, loc, "llvm.nvvm.ex2.approx.ftz.f32", r);
   Value bits = arith::BitcastOp::create(builder, loc, i32, shifted);
   Value by = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(kMantissaBits));
   Value scale =

@@ -18,7 +18,12 @@ static constexpr int64_t kUnrolledReduction = 16;
 
 ThreadEmitter::ThreadEmitter(const BodyInfo &info, const KernelPlan &plan, OpBuilder &builder)
     : info(info), plan(plan), builder(builder), loc(info.body.getParentOp()->getLoc()),
-      evaluator(info, builder, *this), math(evaluator.math) {}
+      evaluator(info, builder, *this), math(evaluator.math) {
+  hasHalves = llvm::any_of(info.body.getArgumentTypes(), [](Type type) {
+    Type element = getElementTypeOrSelf(type);
+    return kernels::computeType(element) != element;
+  });
+}
 
 FailureOr<LLVM::LLVMFuncOp> ThreadEmitter::emitFunction(StringRef name) {
   MLIRContext *context = builder.getContext();
@@ -32,9 +37,9 @@ FailureOr<LLVM::LLVMFuncOp> ThreadEmitter::emitFunction(StringRef name) {
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(plan.threads)}));
-  // ptxas would rather have more threads than read all rows of a turn at once: at most one block is
-  // asked for, so that it takes the registers.
-  if (plan.kind == KernelKind::Columns)
+  // ptxas would rather have more threads than read all rows or units of a turn at once: at most one
+  // block is asked for, so that it takes the registers.
+  if (plan.kind == KernelKind::Columns || plan.turns > 1)
     function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
   setArgumentAttributes();
   OpBuilder::InsertionGuard guard(builder);
@@ -169,10 +174,56 @@ Value ThreadEmitter::reduce(graph::ReduceOp op, const Index &index) {
   })[0];
 }
 
+/// 1 / (1 + exp(x)), as of a sigmoid: the divisor is at least 1.
+static bool isReciprocalOfExponential(Operation *op) {
+  auto isOne = [](Value value) {
+    DenseFPElementsAttr elements;
+    return matchPattern(value, m_Constant(&elements)) && elements.isSplat() &&
+           elements.getSplatValue<APFloat>().isExactlyValue(1.0);
+  };
+  auto isExponential = [](Value value) { return value.getDefiningOp<math::ExpOp>() != nullptr; };
+  auto division = dyn_cast<arith::DivFOp>(op);
+  auto sum = division ? division.getRhs().getDefiningOp<arith::AddFOp>() : nullptr;
+  return sum && isOne(division.getLhs()) &&
+         ((isOne(sum.getLhs()) && isExponential(sum.getRhs())) ||
+          (isOne(sum.getRhs()) && isExponential(sum.getLhs())));
+}
+
+/// Whether a number of 64 bits is a place in a tensor, by comparing 32: of a loss, for each logit.
+/// Null where nothing else is compared, or the place may need more.
+static Value comparedPlace(OpBuilder &builder, Operation *op, ValueRange operands) {
+  auto comparison = dyn_cast<arith::CmpIOp>(op);
+  if (!comparison || !operands[0].getType().isInteger(64) ||
+      (comparison.getPredicate() != arith::CmpIPredicate::eq &&
+       comparison.getPredicate() != arith::CmpIPredicate::ne))
+    return {};
+  unsigned which = comparison.getLhs().getDefiningOp<graph::IotaOp>() ? 0 : 1;
+  auto iota = op->getOperand(which).getDefiningOp<graph::IotaOp>();
+  const int64_t most = std::numeric_limits<int32_t>::max();
+  if (!iota || shapeOf(iota.getResult())[iota.getDim()] > most)
+    return {};
+  Location loc = op->getLoc();
+  Type i32 = builder.getI32Type();
+  Value place = arith::TruncIOp::create(builder, loc, i32, operands[which]);
+  Value other = operands[1 - which], narrow = arith::TruncIOp::create(builder, loc, i32, other);
+  Value bound = arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(most));
+  Value none = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(-1));
+  Value fits = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, other, bound);
+  narrow = arith::SelectOp::create(builder, loc, fits, narrow, none);
+  return arith::CmpIOp::create(builder, loc, comparison.getPredicate(), place, narrow);
+}
+
 Value ThreadEmitter::approximate(Operation *op, ValueRange operands) {
   if (!isComputable(op))
     evaluator.fail(op, "cannot be computed on a GPU yet: " + op->getName().getStringRef());
-  if (plan.kind == KernelKind::Rows && isa<math::ExpOp>(op) && operands[0].getType().isF32())
+  if (Value compared = comparedPlace(builder, op, operands))
+    return compared;
+  const bool isSingle = !operands.empty() && operands[0].getType().isF32();
+  if (isSingle && isa<math::ExpOp>(op) && hasHalves)
+    return coarseExponential(builder, op->getLoc(), operands[0]);
+  if (isSingle && hasHalves && isReciprocalOfExponential(op))
+    return coarseReciprocal(builder, op->getLoc(), operands[1]);
+  if (isSingle && isa<math::ExpOp>(op) && plan.kind == KernelKind::Rows)
     return shortExponential(builder, op->getLoc(), operands[0]);
   return cuda::approximate(builder, op, operands);
 }

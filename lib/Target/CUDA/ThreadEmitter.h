@@ -166,10 +166,11 @@ private:
   void emitItems();
 
   // Columns of a row, shared by its lanes.
-  /// A unit of columns: the first one, and whether the thread has it (null: it does).
+  /// A unit of columns: the first one, how many, and whether the thread has it (null: it does).
   struct ColumnUnit {
     mlir::AffineExpr first;
-    mlir::Value valid;
+    int64_t width;
+    mlir::Value valid = {};
   };
   Values rowTerms(graph::ReduceOp op, const Index &index, llvm::ArrayRef<ColumnUnit> units);
   mlir::Value addUpTerms(graph::ReduceOp op, mlir::Value sum, mlir::ValueRange terms);
@@ -181,6 +182,8 @@ private:
   /// where they stay in registers, else some.
   using UnitsBody = llvm::function_ref<Values(llvm::ArrayRef<ColumnUnit>, mlir::ValueRange)>;
   Values forEachUnit(int64_t columns, mlir::ValueRange initial, UnitsBody body);
+  /// The columns of a row that are in no whole access, one a thread.
+  Values forEachRest(int64_t columns, int64_t whole, mlir::ValueRange initial, UnitsBody body);
   /// What all lanes of a row have together, in every lane.
   Values acrossLanes(llvm::ArrayRef<graph::ReduceOp> ops, Values values);
   /// Lets no lane write before all have read.
@@ -217,6 +220,7 @@ private:
   mlir::Value kept(mlir::Operation *op, const Index &index) override;
   void computed(mlir::Operation *, const Index &, mlir::Value) override {}
   mlir::Value reduce(graph::ReduceOp op, const Index &index) override;
+  kernels::Narrowing narrowing() const override { return kernels::Narrowing::Instruction; }
   mlir::Value approximate(mlir::Operation *op, mlir::ValueRange operands) override;
   void noteDivision(mlir::AffineExpr) override {}
   void noteBoundary(mlir::AffineExpr, int64_t) override {}
@@ -234,6 +238,13 @@ private:
   /// An element of an operand, out of the whole access that it lies in. Null where units aren't
   /// accesses, or the element isn't known to have a place within one.
   mlir::Value elementOfAccess(unsigned argument, mlir::AffineExpr offset);
+  /// The access of `width` elements that one lies in: its first element, and the one's place. A
+  /// null expression where that isn't known.
+  std::pair<mlir::AffineExpr, int64_t> accessOf(mlir::Value buffer, mlir::AffineExpr offset,
+                                                int64_t width);
+  /// Stores whole units of rows that begin anywhere by accesses; false where it can't.
+  bool storeShifted(unsigned result, llvm::ArrayRef<mlir::AffineExpr> numbers,
+                    mlir::ValueRange values);
   // Long rows that are kept (KeptRows.cpp).
   void keepUnits();
   mlir::Value loadAccess(unsigned argument, mlir::AffineExpr first, mlir::VectorType type);
@@ -267,6 +278,7 @@ private:
   /// Vectors that were loaded, by operand and first element.
   llvm::DenseMap<std::pair<unsigned, mlir::AffineExpr>, mlir::Value> loadedAccesses;
   unsigned numGlobals = 0;
+  bool hasHalves; ///< operands of half precision, beside which coarse functions are exact enough
 
   // Of the rows kernel being written.
   mlir::AffineExpr rowVariable, laneVariable;
@@ -274,6 +286,7 @@ private:
   std::map<int64_t, llvm::SmallVector<ColumnUnit>> units; ///< by columns
   llvm::ArrayRef<ColumnUnit> openUnits;                   ///< of a long row, being computed
   int64_t openColumns = 0;
+  mlir::AffineExpr columnsAhead; ///< of the row's first whole access; 0 unless rows are shifted
   bool isFirstPass = true;
   mlir::LLVM::GlobalOp keptRows;
 

@@ -39,17 +39,20 @@ static SmallVector<unsigned> allResults(const BodyInfo &info) {
 }
 
 void ThreadEmitter::emitUnit(AffineExpr item) {
+  AffineExpr first = math.multiply(item, plan.unit);
+  if (plan.turns > 1) {
+    const int64_t units = plan.apart / plan.unit;
+    Value group = evaluator.lower(math.floorDivide(item, units)),
+          own = evaluator.lower(math.modulo(item, units));
+    AffineExpr start = evaluator.variableFor(group, {0, plan.items / units});
+    first = math.add(math.multiply(start, plan.apart * plan.turns),
+                     math.multiply(evaluator.variableFor(own, {0, units}), plan.unit));
+  }
   SmallVector<AffineExpr> numbers;
-  for (int64_t i = 0; i < plan.unit; ++i)
-    numbers.push_back(math.add(math.multiply(item, plan.unit), i));
+  for (int64_t turn = 0; turn < plan.turns; ++turn)
+    for (int64_t i = 0; i < plan.unit; ++i)
+      numbers.push_back(math.add(first, turn * plan.apart + i));
   writeResults(allResults(info), numbers);
-}
-
-void ThreadEmitter::emitPointwise() {
-  phase = 1;
-  if (info.pieces > 1)
-    return emitPieces();
-  withItem(groupNumber(plan.threads, thread), [&](AffineExpr item) { emitUnit(item); });
 }
 
 void ThreadEmitter::emitItems() {
@@ -104,7 +107,9 @@ ThreadEmitter::Values ThreadEmitter::addColumnRows(AffineExpr unit, ArrayRef<Aff
 static void readFirst(Block &block) {
   llvm::SmallPtrSet<Operation *, 32> late;
   SmallVector<Operation *> early;
-  for (Operation &op : block.without_terminator()) {
+  for (Operation &op : block) {
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      break; // a block that is still being written has none
     const bool isLoad = isa<LLVM::LoadOp>(op);
     bool waits = !isLoad && !isPure(&op);
     for (Value operand : op.getOperands())
@@ -119,6 +124,17 @@ static void readFirst(Block &block) {
   Operation *first = &block.front();
   for (Operation *op : early)
     op == first ? void(first = op->getNextNode()) : op->moveBefore(first);
+}
+
+void ThreadEmitter::emitPointwise() {
+  phase = 1;
+  if (info.pieces > 1)
+    return emitPieces();
+  withItem(groupNumber(plan.threads, thread), [&](AffineExpr item) {
+    emitUnit(item);
+    if (plan.turns > 1)
+      readFirst(*evaluator.blockAt(evaluator.depth()));
+  });
 }
 
 /// A warp's rows are `slice`, slice + warps, slice + 2 * warps...

@@ -71,6 +71,40 @@ void ThreadEmitter::noteRead(unsigned argument, AffineExpr offset) {
   reads.onlyThisRow &= inRow;
 }
 
+std::pair<AffineExpr, int64_t> ThreadEmitter::accessOf(Value buffer, AffineExpr offset,
+                                                       int64_t width) {
+  if (plan.shifted) {
+    if (elementsOf(buffer) != plan.items * openColumns)
+      return {};
+    for (const ColumnUnit &unit : openUnits) {
+      AffineExpr start = math.add(math.multiply(rowVariable, openColumns), unit.first);
+      auto place = dyn_cast<AffineConstantExpr>(math.add(offset, math.multiply(start, -1)));
+      if (place && unit.width == plan.unit && place.getValue() >= 0 &&
+          place.getValue() < unit.width)
+        return {math.add(offset, -(place.getValue() % width)), place.getValue() % width};
+    }
+    return {};
+  }
+  for (int64_t place = 0; place < width; ++place)
+    if (AffineExpr first = math.add(offset, -place); first.isMultipleOf(width))
+      return {first, place};
+  return {};
+}
+
+/// In f32 one of an even number of bf16: the upper half of a word, or the lower one moved up.
+static Value wideOf(OpBuilder &builder, Location loc, Value halves, int64_t count, int64_t place) {
+  Type i32 = builder.getI32Type();
+  auto integer = [&](int32_t value) {
+    return arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value));
+  };
+  Value words = LLVM::BitcastOp::create(builder, loc, VectorType::get({count / 2}, i32), halves);
+  Value word = LLVM::ExtractElementOp::create(builder, loc, words, integer(place / 2));
+  Value bits = place % 2 == 0
+                   ? arith::ShLIOp::create(builder, loc, word, integer(16)).getResult()
+                   : arith::AndIOp::create(builder, loc, word, integer(~0xffff)).getResult();
+  return arith::BitcastOp::create(builder, loc, builder.getF32Type(), bits);
+}
+
 /// LLVM makes one access of neighbouring elements, too, but not of all where many are read before
 /// any is used. An access of which a single element is used, it makes that element's.
 Value ThreadEmitter::elementOfAccess(unsigned argument, AffineExpr offset) {
@@ -78,19 +112,18 @@ Value ThreadEmitter::elementOfAccess(unsigned argument, AffineExpr offset) {
   const int64_t size = storageBytes(element), width = std::min(plan.unit, kAccessBytes / size);
   if (width <= 1)
     return {};
-  AffineExpr first = offset;
-  int64_t place = 0;
-  while (!first.isMultipleOf(width) && ++place < width)
-    first = math.add(offset, -place);
+  auto [first, place] = accessOf(info.body.getArgument(argument), offset, width);
   auto chosen = chosenAlignment.find(argument);
   const int64_t alignment =
       chosen == chosenAlignment.end() ? alignmentOf(argument) : chosen->second;
-  if (place == width || alignment % (width * size) != 0)
+  if (!first || alignment % (width * size) != 0)
     return {};
   Value &whole = loadedAccesses[{argument, first}];
   evaluator.position();
   if (!whole || whole.getParentBlock() != builder.getInsertionBlock())
     whole = loadAccess(argument, first, VectorType::get({width}, storageType(element)));
+  if (element.isBF16())
+    return wideOf(builder, loc, whole, width, place);
   Value number = evaluator.constant(builder.getI32IntegerAttr(static_cast<int32_t>(place)));
   evaluator.position();
   Value loaded = LLVM::ExtractElementOp::create(builder, loc, whole, number);
@@ -124,7 +157,7 @@ void ThreadEmitter::storeAt(unsigned result, AffineExpr offset, Value value) {
   const unsigned number = info.body.getNumArguments() + result;
   Value to = address(arguments[number], offset, stored);
   evaluator.position();
-  Value bits = toStorage(builder, loc, value, element);
+  Value bits = toStorage(builder, loc, value, element, narrowing());
   LLVM::StoreOp::create(builder, loc, bits, to,
                         alignmentOfAccess(number, offset, storageBytes(element)));
 }
@@ -148,8 +181,34 @@ void ThreadEmitter::writeResults(ArrayRef<unsigned> results, ArrayRef<AffineExpr
   }
   writtenElement = {};
   for (auto [result, own] : llvm::zip(results, values))
-    for (auto [number, value] : llvm::zip(numbers, own))
-      storeAt(result, number, value);
+    if (!storeShifted(result, numbers, own))
+      for (auto [number, value] : llvm::zip(numbers, own))
+        storeAt(result, number, value);
+}
+
+/// LLVM can't know that units of shifted rows are whole accesses.
+bool ThreadEmitter::storeShifted(unsigned result, ArrayRef<AffineExpr> numbers, ValueRange values) {
+  Type element = getElementTypeOrSelf(info.results[result]), stored = storageType(element);
+  const int64_t size = storageBytes(element), width = std::min(plan.unit, kAccessBytes / size);
+  const unsigned number = info.body.getNumArguments() + result;
+  if (!plan.shifted || openUnits.empty() || openUnits.front().width != plan.unit || width <= 1 ||
+      elementsOf(info.results[result]) != plan.items * openColumns ||
+      alignmentOf(number) % (width * size) != 0)
+    return false;
+  accesses.writtenIn.try_emplace(result, phase);
+  auto type = VectorType::get({width}, stored);
+  for (size_t first = 0; first < numbers.size(); first += width) {
+    Value to = address(arguments[number], numbers[first], stored);
+    evaluator.position();
+    Value whole = LLVM::PoisonOp::create(builder, loc, type);
+    for (int32_t i = 0; i < width; ++i) {
+      Value bits = toStorage(builder, loc, values[first + i], element, narrowing());
+      Value place = arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(i));
+      whole = LLVM::InsertElementOp::create(builder, loc, whole, bits, place);
+    }
+    LLVM::StoreOp::create(builder, loc, whole, to, static_cast<unsigned>(width * size));
+  }
+  return true;
 }
 
 Value ThreadEmitter::loadConstant(DenseElementsAttr elements, AffineExpr offset) {
@@ -211,7 +270,7 @@ void ThreadEmitter::storeShared(Value array, Value index, Value value) {
   evaluator.position();
   Type element = value.getType();
   Value to = placeIn(builder, loc, array, index, storageType(element));
-  LLVM::StoreOp::create(builder, loc, toStorage(builder, loc, value, element), to,
+  LLVM::StoreOp::create(builder, loc, toStorage(builder, loc, value, element, narrowing()), to,
                         storageBytes(element));
 }
 

@@ -14,8 +14,9 @@ using namespace kernels;
 using graph::ReduceOp;
 using graph::shapeOf;
 
-/// Elements of a row that a thread reads before it does anything else with them.
-static constexpr int64_t kElementsAtOnce = 16;
+/// Elements of a row, and units of several, that a thread reads before it does anything else with
+/// them.
+static constexpr int64_t kElementsAtOnce = 16, kUnitsAtOnce = 4;
 
 bool ThreadEmitter::staysInRegisters(int64_t columns) const {
   int64_t unit = unitOf(columns);
@@ -38,7 +39,7 @@ ArrayRef<ThreadEmitter::ColumnUnit> ThreadEmitter::unitsOf(int64_t columns) {
       value = arith::MinSIOp::create(builder, loc, value, most);
       number = evaluator.variableFor(value, {0, count});
     }
-    own.push_back({math.multiply(number, unit), valid});
+    own.push_back({math.multiply(number, unit), unit, valid});
   }
   return own;
 }
@@ -58,24 +59,41 @@ ThreadEmitter::Values ThreadEmitter::forEachUnit(int64_t columns, ValueRange ini
     openUnits = {};
     return results;
   };
-  const int64_t unit = unitOf(columns), count = columns / unit;
-  const int64_t atOnce = std::max<int64_t>(kElementsAtOnce / unit, 1), step = atOnce * plan.lanes;
+  const int64_t unit = plan.shifted ? plan.unit : unitOf(columns);
+  const int64_t count = plan.shifted ? (columns - unit + 1) / unit : columns / unit;
+  const int64_t atOnce = unit > 1 ? kUnitsAtOnce : kElementsAtOnce, step = atOnce * plan.lanes;
   const int64_t whole = count / step * step;
+  auto unitAt = [&](AffineExpr number) {
+    return ColumnUnit{math.add(math.multiply(number, unit), columnsAhead), unit};
+  };
   if (whole > 0)
-    current =
-        loop(lane, evaluator.constantInt(whole), step, {0, whole - step + plan.lanes}, current,
-             [&](AffineExpr number, ValueRange values) {
-               SmallVector<ColumnUnit> together;
-               for (int64_t i = 0; i < atOnce; ++i)
-                 together.push_back({math.multiply(math.add(number, i * plan.lanes), unit), {}});
-               return open(together, values);
-             });
+    current = loop(lane, evaluator.constantInt(whole), step, {0, whole - step + plan.lanes},
+                   current, [&](AffineExpr number, ValueRange values) {
+                     SmallVector<ColumnUnit> together;
+                     for (int64_t i = 0; i < atOnce; ++i)
+                       together.push_back(unitAt(math.add(number, i * plan.lanes)));
+                     return open(together, values);
+                   });
   if (whole < count)
     current = loop(evaluator.lower(math.add(laneVariable, whole)), evaluator.constantInt(count),
                    plan.lanes, {whole, count}, current, [&](AffineExpr number, ValueRange values) {
-                     return open(ColumnUnit{math.multiply(number, unit), {}}, values);
+                     return open(unitAt(number), values);
                    });
-  return current;
+  return plan.shifted ? forEachRest(columns, count * unit, current, open) : current;
+}
+
+ThreadEmitter::Values ThreadEmitter::forEachRest(int64_t columns, int64_t whole, ValueRange initial,
+                                                 UnitsBody body) {
+  return loop(lane, evaluator.constantInt(columns - whole), plan.lanes, {0, columns - whole},
+              initial, [&](AffineExpr number, ValueRange values) {
+                Value before = evaluator.lower(number), ahead = evaluator.lower(columnsAhead),
+                      behind = evaluator.lower(math.add(number, whole));
+                evaluator.position();
+                Value isAhead =
+                    arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, before, ahead);
+                Value column = evaluator.select(isAhead, before, behind);
+                return body(ColumnUnit{evaluator.variableFor(column, {0, columns}), 1}, values);
+              });
 }
 
 void ThreadEmitter::emitRows() {
@@ -95,6 +113,13 @@ void ThreadEmitter::emitRows() {
 
 void ThreadEmitter::emitRow(AffineExpr row) {
   rowVariable = row;
+  columnsAhead = math.constant(0);
+  if (plan.shifted) {
+    const int64_t columns =
+        elementsOf(ReduceOp(reductionGroups(info, plan.items)[0][0]).getInput()) / plan.items;
+    AffineExpr ahead = math.modulo(math.multiply(row, plan.unit - columns % plan.unit), plan.unit);
+    columnsAhead = evaluator.variableFor(evaluator.lower(ahead), {0, plan.unit});
+  }
   const auto groups = reductionGroups(info, plan.items);
   for (size_t i = 0; i < groups.size(); ++i) {
     if (i + 1 < groups.size() && sumsExponentials(groups[i], groups[i + 1]))
@@ -116,10 +141,9 @@ Value ThreadEmitter::rowTerm(ReduceOp op, const Index &index, AffineExpr column,
 
 ThreadEmitter::Values ThreadEmitter::rowTerms(ReduceOp op, const Index &index,
                                               ArrayRef<ColumnUnit> units) {
-  const int64_t columns = elementsOf(op.getInput()) / plan.items;
   Values terms;
   for (const ColumnUnit &unit : units)
-    for (int64_t i = 0; i < unitOf(columns); ++i)
+    for (int64_t i = 0; i < unit.width; ++i)
       terms.push_back(rowTerm(op, index, math.add(unit.first, i), unit.valid));
   return terms;
 }
@@ -306,7 +330,7 @@ void ThreadEmitter::emitRowResults(AffineExpr row) {
     forEachUnit(group.columns, {}, [&](ArrayRef<ColumnUnit> units, ValueRange) {
       SmallVector<AffineExpr> numbers;
       for (const ColumnUnit &unit : units)
-        for (int64_t i = 0; i < unitOf(group.columns); ++i)
+        for (int64_t i = 0; i < unit.width; ++i)
           numbers.push_back(math.add(math.add(math.multiply(row, group.columns), unit.first), i));
       auto write = [&] { writeResults(group.results, numbers); };
       if (units.front().valid) // of a row that stays in registers, one at a time
