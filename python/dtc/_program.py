@@ -31,6 +31,7 @@ class Program:
                  compilation: Compilation | None = None):
         self._compilation = compilation
         self._source = compilation.source if compilation else ModelSource("")
+        os.environ.setdefault("NCCL_LAUNCH_ORDER_IMPLICIT", "1")  # as dtc-run
         self._program = _dtc.Program(os.fspath(artifact), seed)
         self._data: tuple[str, bool] | None = None
         self.plan = Text(plan)  #: the table of the plan that was compiled; empty for one that was loaded
