@@ -1,12 +1,13 @@
 """Predicted memory against the arenas of compiled programs, for every role of a grid of plans.
 
     build/venv/bin/python bench/memory.py [--grid small wide] [--model NAME ...] [--plan TEXT] [--most SHARE]
-    build/venv/bin/python bench/memory.py --grid sweep [--sample 100] [--seed 1]
+    build/venv/bin/python bench/memory.py --grid sweep random [--sample 100] [--seed 1]
 
 A row has a model, its plan, and for each rank of a pipeline what was predicted, the arena, and by how many
 percent the prediction is too high. The last lines are the table of docs/Validation.md: by group of plans and
 grid, how many ranks there are, and the largest error to either side. Exit code 1: an error is beyond --most.
-The target check-memory runs both grids. The sweep draws plans of more models and of combinations of settings.
+The target check-memory runs both grids. The sweep draws plans of more models and of combinations of settings. The random
+grid draws each setting by itself, also those that only a plan file may have.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import concurrent.futures
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import random
@@ -71,6 +73,10 @@ SWEPT_PLANS = [
     *((4, f"pp=2,dp=2,schedule={kind},micro_batch=1,zero={level}")
       for kind in ("1f1b", "zb", "interleaved,chunks=2", "zbv,chunks=2") for level in (2, 3)),
 ]
+# Of the random grid: tokens that look up their experts are in these alone.
+EXPERTS = ["mixtral", "moe", "olmoe.pt2", "qwen2_moe.pt2", "gpt_oss.pt2"]
+RANDOM = [*SWEPT, *EXPERTS[2:], "points.pt2", "windows.pt2", "gpt2_dropout.pt2"]
+RANKS = 8  # at most
 TINY = 4096  # a stage that has nothing to do holds a few numbers
 # What a model's shapes rule out, or what `dtc compile` refuses for it.
 NOT_SPLIT = {"resnet_tiny": ("tp=",)}
@@ -86,11 +92,17 @@ class Case:
     batch: int = 8
     precision: str = "fp32"
     lower: tuple[int, ...] = ()  # layers that are stored by the level of ZeRO below the plan's
+    optimizer: str = "adamw"
+    whole: bool = False  # whether the plan has settings that a file alone may have
 
     def flags(self, plan: object = None) -> list[str]:
         return [str(each) for each in (
             self.path, "--target", "cpu", "--cluster", "cpu", "--loss", "cross_entropy", "--global-batch", self.batch,
-            "--precision", self.precision, "--devices", self.devices, "--plan", plan or self.plan)]
+            "--precision", self.precision, "--optimizer", self.optimizer, "--devices", self.devices, "--plan", plan or self.plan)]
+
+    def words(self) -> str:
+        recipe = [word for word, usual in ((self.precision, "fp32"), (self.optimizer, "adamw")) if word != usual]
+        return " ".join([self.plan, *([f"without {self.lower}"] if self.lower else []), *recipe])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +128,47 @@ def swept(sample: int, seed: int) -> list[Case]:
              for model in SWEPT for devices, plan in SWEPT_PLANS for kind in ("none", "selective", "full")
              for precision in ("fp32", "bf16")]
     return random.Random(seed).sample(every, min(sample, len(every)))
+
+
+def drawn_plan(draw: random.Random, model: str) -> tuple[int, str]:
+    """Ranks and their plan, of which each setting that has any meaning is drawn by itself."""
+    while True:
+        plan = {axis: draw.choice(sizes) for axis, sizes in (
+            ("dp", (1, 1, 2, 4)), ("tp", (1, 1, 1, 2)), ("pp", (1, 2, 2, 2, 3, 4)), ("cp", (1, 1, 1, 2)),
+            ("ep", (1, 2) if model in EXPERTS else (1,)))}
+        ranks = math.prod(plan.values())
+        if ranks <= RANKS and not (model in NOT_SPLIT and plan["tp"] * plan["cp"] > 1):
+            break
+    plan["micro_batch"] = draw.choice([1, 1, 2, 4][:8 // (plan["dp"] * plan["ep"])])
+    if plan["tp"] > 1:
+        plan |= {"sp": draw.choice(["off", "on"]), "tp_weights": draw.choice(["any", "split"])}
+    if plan["cp"] > 1:
+        plan["cp_by"] = draw.choice(["keys", "heads", "ring"])
+    if plan["cp"] > 1 or plan.get("sp") == "on":
+        plan["regather"] = draw.choice(["off", "on"])
+    if plan["dp"] > 1:
+        plan["zero"] = draw.choice([0, 1, 2, 2, 3, 3])
+        plan |= {"zero_group": draw.choice([0, 2])} if plan["dp"] == 4 and plan["zero"] else {}
+        plan |= {"zero_blocks": 1} if plan["zero"] > 1 and draw.random() < 0.15 else {}
+    if plan["pp"] > 1:
+        plan["schedule"] = draw.choice(["gpipe", "1f1b", "interleaved", "zb", "zbv", "list"])
+        plan |= {"chunks": 2} if plan["schedule"] in ("interleaved", "zbv") else {}
+    plan["recompute"] = draw.choice(["none", "selective", "full"])
+    plan |= {"recompute_blocks": 1} if plan["recompute"] != "none" and draw.random() < 0.3 else {}
+    plan |= {"offload": "optimizer"} if draw.random() < 0.15 else {}
+    return ranks, ",".join(f"{key}={value}" for key, value in plan.items())
+
+
+def drawn(sample: int, seed: int) -> list[Case]:
+    draw, result = random.Random(seed), []
+    for _ in range(sample):
+        model = draw.choice(RANDOM)
+        precision, optimizer = draw.choice(["fp32", "fp32", "bf16", "bf16", "fp16", "bf16-true"]), draw.choice(["adamw", "adamw", "sgd"])
+        ranks, plan = drawn_plan(draw, model)
+        path = MODELS / (model if "." in model else f"{model}.onnx")
+        result.append(Case("random", model, path, ranks, plan, precision=precision, optimizer=optimizer,
+                           whole="_blocks=" in plan))
+    return result
 
 
 def cases(grids: list[str], folder: pathlib.Path) -> list[Case]:
@@ -156,7 +209,11 @@ def measure(case: Case) -> list[Role]:
     """A role for each rank of the pipeline. Stages of several chunks of a rank have the figure of the rank."""
     with tempfile.TemporaryDirectory() as folder:
         flags = case.flags()
-        if case.lower:
+        if case.whole:
+            plan = pathlib.Path(folder) / "plan.yaml"
+            plan.write_text("plan: {" + case.plan.replace("=", ": ").replace(",", ", ") + "}\n")
+            flags = case.flags(plan)
+        elif case.lower:
             plan = pathlib.Path(folder) / "plan.yaml"
             output("plan", *flags, "--save-plan", plan)
             plan.write_text(with_lower_levels(plan.read_text(), case.lower))
@@ -169,8 +226,8 @@ def measure(case: Case) -> list[Role]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--grid", nargs="+", choices=["small", "wide", "sweep"], default=["small", "wide"])
-    parser.add_argument("--sample", type=int, default=100, help="so many plans of the sweep")
+    parser.add_argument("--grid", nargs="+", choices=["small", "wide", "sweep", "random"], default=["small", "wide"])
+    parser.add_argument("--sample", type=int, default=100, help="so many plans of the sweep, and of the random grid")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", nargs="+", help="of these alone")
     parser.add_argument("--plan", default="", help="of plans with this text alone")
@@ -180,17 +237,16 @@ def main() -> int:
     os.environ["DTC_CALIBRATION"] = "off"
     worst: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        drawn = swept(given.sample, given.seed) if "sweep" in given.grid else []
-        chosen = [case for case in [*cases(given.grid, pathlib.Path(folder)), *drawn]
+        more = [draw(given.sample, given.seed) for grid, draw in (("sweep", swept), ("random", drawn)) if grid in given.grid]
+        chosen = [case for case in [*cases(given.grid, pathlib.Path(folder)), *sum(more, [])]
                   if given.plan in case.plan and (not given.model or case.model in given.model)]
         for case, future in [(case, pool.submit(measure, case)) for case in chosen]:
             try:
                 roles = future.result()
             except RuntimeError as refused:
-                print(f"{case.model:12} {case.devices} {case.plan:58} {refused}", flush=True)
+                print(f"{case.model:12} {case.devices} {case.words():58} {refused}", flush=True)
                 continue
-            lower = f" without {case.lower}" if case.lower else " bf16" if case.precision == "bf16" else ""
-            print(f"{case.model:12} {case.devices} {case.plan + lower:58} "
+            print(f"{case.model:12} {case.devices} {case.words():58} "
                   + "  ".join(f"{role.predicted} of {role.arena} {100 * role.error:+.1f} %" for role in roles), flush=True)
             grid = "wide" if case.model == "wide" else "small"
             worst.setdefault(case.group, {}).setdefault(grid, []).extend(role.error for role in roles if role.arena > TINY)

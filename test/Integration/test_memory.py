@@ -295,7 +295,10 @@ def test_stages_hold_nothing_in_vain(model, plan, rank, most):
     ("bart", 4, "dp=2,pp=2,schedule=interleaved,chunks=2,zero=3,recompute=none", 0.025),  # the decoder's embeddings are another stage's: 7.5 %
     ("convnext", 4, "dp=2,pp=2,schedule=interleaved,chunks=2,zero=3,recompute=selective", 0.03),  # stages begin behind all blocks: 19 %
     ("bert", 4, "dp=2,pp=2,schedule=1f1b,zero=2,recompute=selective", 0.03),  # a tied weight is scattered before the others of its unit: 7.3 %
-    ("bart", 4, "dp=2,pp=2,schedule=1f1b,zero=2,recompute=none", 0.03)])  # its part waits while its stage goes on: 5.7 %
+    ("bart", 4, "dp=2,pp=2,schedule=1f1b,zero=2,recompute=none", 0.03),  # its part waits while its stage goes on: 5.7 %
+    ("gpt_neox", 2, "dp=1,pp=2,schedule=zbv,chunks=2,recompute=full", 0.02),  # what one rank's stage received is in its slot once: 4.9 %
+    ("bart", 4, "dp=1,pp=2,tp=2,sp=on,schedule=1f1b,recompute=none", 0.01),  # a tied weight's term is scattered where it is made: 5.6 %
+    ("bart", 4, "dp=1,pp=2,tp=2,sp=off,tp_weights=split,schedule=1f1b,recompute=none", 0.01)])  # logits are summed up in their slot: 7.1 %
 def test_prediction_of_small_stages(model, devices, plan, most):
     """What passes by a stage, messages and tied weights are large shares of these."""
     for role in memory.measure(memory.Case("", "", MODELS / f"{model}.onnx", devices, plan + ",micro_batch=1")):

@@ -20,7 +20,9 @@ int64_t UnitCosts::slotBytesOver(int cut, int a, int b, bool splits) const {
                                            use.remadeTo < b - shift);
     const bool isKept =
         use.forwardWriter ? any(use.backward, a, b) && !isRemade : splits && any(use.late, a, b);
-    bytes += crosses && isKept ? use.bytes : 0;
+    // A stage that computes again what reads a value has kept what it received of it.
+    const bool isReceived = use.isCopy && isBefore && cut <= a && any(use.backward, a, b);
+    bytes += isReceived || (crosses && isKept) ? use.bytes : 0;
   };
   for (const UnitUse &use : executedUses)
     if (fold.copies == 1 || !fold.repeats(use.writer))

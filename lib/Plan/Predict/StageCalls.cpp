@@ -115,6 +115,8 @@ private:
   void placeTerms(Liveness &liveness, std::vector<bool> &atHome);
   template <typename IsHere>
   void addInPlace(const ExecutionStep &step, IsHere isHere, std::vector<bool> &atHome) const;
+  void placeInSlots(const Liveness &liveness, std::vector<bool> &atHome) const;
+  void addBrought(const std::vector<size_t> &before, std::vector<Temporary> &to) const;
   void spread(const Liveness::Life &life, std::span<Temporary> to) const;
   bool isForward() const { return call == StageCall::Forward; }
   /// The one of two units that the call comes to later.
@@ -128,6 +130,12 @@ private:
   std::vector<size_t> maker;     ///< by buffer: the first step that writes it
   std::vector<int> reach;        ///< by buffer: the unit in which the call uses it last
   std::vector<TermOfOthers> terms;
+  /// Of a term that the sum's stage has brought to its form: its own buffer, and what comes of it.
+  struct Brought {
+    int term = 0;
+    int64_t bytes = 0;
+  };
+  std::vector<Brought> brought;
 };
 
 } // namespace
@@ -187,8 +195,11 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
         // The stage that makes a term brings it to the sum's form, too.
         for (int brought : step.writes)
           atHome[brought] = atHome[brought] || here == 0;
-        if (!isHere(buffer))
-          liveness.endAt(buffer, maker[buffer]);
+        if (isHere(buffer))
+          continue;
+        liveness.endAt(buffer, maker[buffer]);
+        if (!step.inPlace && here == 0)
+          brought.push_back({buffer, execution.buffers[step.writes[0]].bytes});
         continue;
       }
       if (adds ? isAlone && !calls.writesResultsAlone(maker[buffer]) : !isHere(buffer)) {
@@ -199,6 +210,29 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
         liveness.endAt(buffer, maker[buffer]);
       }
     }
+  }
+}
+
+/// What the forward pass sums up over ranks in place lies from the start in the slot that keeps the
+/// sum.
+void TemporaryFinder::placeInSlots(const Liveness &liveness, std::vector<bool> &atHome) const {
+  if (!isForward())
+    return;
+  for (auto [from, to] : liveness.getOverwritten())
+    if (maker[from] != kNone && maker[to] != kNone && calls.isKeptBy(to, call) &&
+        execution.steps[maker[to]].collective)
+      atHome[from] = true;
+}
+
+/// The stage that makes a term brings it to the sum's form: it has both then. `before`: by step.
+void TemporaryFinder::addBrought(const std::vector<size_t> &before,
+                                 std::vector<Temporary> &to) const {
+  for (const Brought &each : brought) {
+    Temporary at = to[before[maker[each.term]]];
+    at.live = at.after + execution.buffers[each.term].bytes + each.bytes;
+    at.below = at.above = 0;
+    at.outside = at.afterOutside;
+    to.push_back(at);
   }
 }
 
@@ -254,6 +288,7 @@ Temporaries TemporaryFinder::run() {
     if (auto [from, to] = *it;
         maker[from] != kNone && maker[to] != kNone && units[maker[from]] == units[maker[to]])
       reach[from] = later(reach[from], reach[to]);
+  placeInSlots(liveness, atHome);
   for (const Liveness::Life &life : liveness.getLives()) {
     std::span<Temporary> during(result.data() + before[life.begin],
                                 before[life.end] - before[life.begin]);
@@ -264,6 +299,7 @@ Temporaries TemporaryFinder::run() {
         (scattered[life.buffer] ? at.ofScattered : at.atHome) +=
             execution.buffers[life.buffer].bytes;
   }
+  addBrought(before, result);
   return {std::move(result), std::move(terms)};
 }
 

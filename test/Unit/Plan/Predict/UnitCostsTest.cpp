@@ -94,6 +94,8 @@ TEST_F(ProfileTest, AStageThatBeginsWithinABlockKeepsWhatItReceives) {
   EXPECT_EQ(unitCosts.savedBytes(1, 3), stream) << "a whole block keeps what it begins with";
   EXPECT_EQ(unitCosts.savedBytes(1, 2), stream);
   EXPECT_EQ(unitCosts.savedBytes(2, 3), stream) << "what the last product reads";
+  EXPECT_EQ(unitCosts.slotBytesOver(2, 2, 3, false), stream) << "once, if both are one rank's";
+  EXPECT_EQ(unitCosts.slotBytesOver(2, 1, 2, false), 0) << "it is made again there";
 }
 
 TEST(Rebatch, RefusesWhatHasNoFactorForTheBatch) {
