@@ -1,7 +1,5 @@
 #include "PipelinePrograms.h"
 
-#include "dtc/Schedule/Descriptor.h"
-
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "dtc/Replay/ReplayPrograms.h"
-#include "dtc/Schedule/Schedule.h"
+#include "dtc/Schedule/Descriptor.h"
 
 #include <memory>
 #include <string>
