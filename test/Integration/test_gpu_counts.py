@@ -36,7 +36,8 @@ def test_large_kernels_ask_for_enough_at_once(tmp_path):
 
 
 #: Of PTX for each element; 40 bound what moves 6 bytes.
-MOST_INSTRUCTIONS = {"loss_odd": 32, "loss_even": 31, "swiglu": 15, "swiglu_grad": 28, "rotary": 7, "rotary_grad": 8, "norm": 21, "norm_grad": 24}
+MOST_INSTRUCTIONS = {"loss_odd": 32, "loss_even": 31, "swiglu": 15, "swiglu_grad": 28, "rotary": 7, "rotary_grad": 8, "norm": 21,
+                     "norm_grad": 24}
 
 
 def test_kernels_take_few_instructions(tmp_path):
