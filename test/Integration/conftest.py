@@ -15,8 +15,8 @@ import recording
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ROOT / "test" / "models"
 BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
-#: oneDNN's products of bf16; without them copies in fp32 are multiplied.
-MULTIPLIES_BF16 = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text().split()
+#: Without it oneDNN has no products of bf16, and copies in fp32 are multiplied.
+HAS_AVX512 = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text().split()
 os.environ["DTC_CALIBRATION"] = "off"  # plans must not hang on what else runs on this machine
 RECORDER = recording.recorder(BIN, MODELS)
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import MODELS, MULTIPLIES_BF16, ROOT, check_call
+from conftest import MODELS, HAS_AVX512, ROOT, check_call
 
 MAKE = ROOT / "test" / "Unit" / "Plan" / "problems" / "make.py"
 #: Of sizes that are trained, for which columns of sums are made in two passes.
@@ -48,7 +48,7 @@ def kernels(trained, target="cuda") -> tuple[list[int], list[int]]:
 
 
 def skip_copies(precision, target):
-    if target == "cpu" and precision == "bf16" and not MULTIPLIES_BF16:
+    if target == "cpu" and precision == "bf16" and not HAS_AVX512:
         pytest.skip("without AVX-512, copies in fp32 are multiplied, which prices leave out")
 
 
