@@ -36,6 +36,7 @@ public:
     state.addAttribute("argument", builder.getI64IntegerAttr(argument));
     return builder.create(state)->getResult(0);
   }
+  Narrowing narrowing() const override { return Narrowing::Bits; }
   Value load(unsigned argument, AffineExpr offset) override {
     Type element = getElementTypeOrSelf(info.body.getArgument(argument).getType());
     offsets.push_back(offset);
