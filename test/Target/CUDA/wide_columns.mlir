@@ -6,7 +6,7 @@
 // KERNEL: exec.kernel @columns_0 extent 8448 scratch 0 geometry <blocks = 264, threads = 256>
 
 // CHECK: .entry columns_0(
-// CHECK: ld.global{{(\.nc)?}}.v4.b16
+// CHECK: ld.global{{(\.nc)?}}.v2.b32
 // CHECK: ret;
 func.func @wide(%g: tensor<300x33792xbf16>) -> tensor<33792xf32> {
   %0 = arith.extf %g : tensor<300x33792xbf16> to tensor<300x33792xf32>
@@ -16,8 +16,8 @@ func.func @wide(%g: tensor<300x33792xbf16>) -> tensor<33792xf32> {
 
 // What is read of all rows of a turn comes before what is computed of any, in whole accesses: eight of two
 // operands for four rows, and as many means and deviations.
-// RUN: dtc-opt --target=cuda %s --dtc-form-kernels --test-emit-ptx -o /dev/null | sed -n '/entry columns_1(/,/bra/p' | grep -o 'ld.global.nc.v4\|ld.global.nc.b32\|rn.f32' | sed 's/nc.*/nc/' | uniq -c | head -1 | FileCheck %s --check-prefix=ORDER
-// RUN: dtc-opt --target=cuda %s --dtc-form-kernels --test-emit-ptx -o /dev/null | sed -n '/entry columns_1(/,/bra/p' | grep -c 'ld.global.nc.v4.b16' | FileCheck %s --check-prefix=WIDE
+// RUN: dtc-opt --target=cuda %s --dtc-form-kernels --test-emit-ptx -o /dev/null | sed -n '/entry columns_1(/,/bra/p' | grep -o 'ld.global.nc.v2\|ld.global.nc.b32\|rn.f32' | sed 's/nc.*/nc/' | uniq -c | head -1 | FileCheck %s --check-prefix=ORDER
+// RUN: dtc-opt --target=cuda %s --dtc-form-kernels --test-emit-ptx -o /dev/null | sed -n '/entry columns_1(/,/bra/p' | grep -c 'ld.global.nc.v2.b32' | FileCheck %s --check-prefix=WIDE
 // ORDER: 16 ld.global.nc
 // WIDE: {{^}}8{{$}}
 func.func @norm_grad(%g: tensor<300x33792xbf16>, %x: tensor<300x33792xbf16>, %mean: tensor<300xf32>, %rstd: tensor<300xf32>) -> tensor<33792xf32> {
