@@ -11,6 +11,7 @@ Flights::Flights(func::FuncOp function, const DenseMap<Operation *, int64_t> &ti
   int64_t end = times.at(block.getTerminator());
   // From the last op of each queue to the first: a wait counts for all before it.
   std::vector<std::pair<exec::Queue, int64_t>> soonest; // few
+  DenseMap<Operation *, int64_t> read; // when what reads it on another queue is done
   for (Operation &op : llvm::reverse(block)) {
     if (!exec::isStarted(&op))
       continue;
@@ -19,11 +20,18 @@ Flights::Flights(func::FuncOp function, const DenseMap<Operation *, int64_t> &ti
     if (known == soonest.end())
       known = soonest.insert(known, {queue, end});
     int64_t &time = known->second;
+    if (auto at = read.find(&op); at != read.end())
+      time = std::min(time, at->second);
     for (Value result : op.getResults())
       for (Operation *user : result.getUsers())
         if (isa<exec::WaitOp>(user))
           time = std::min(time, times.at(user));
     done[&op] = time;
+    for (Value operand : op.getOperands())
+      if (Operation *before = exec::startedBy(operand)) {
+        auto at = read.try_emplace(before, time).first;
+        at->second = std::min(at->second, time);
+      }
   }
 }
 

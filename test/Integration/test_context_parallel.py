@@ -42,6 +42,7 @@ PLANS = [
     ("bart", "adamw", 2, "cp=2,cp_by=ring"),  # keys of another sequence
     ("qwen2", "adamw", 4, "cp=4,cp_by=ring"),
     ("llama", "adamw", 4, "cp=2,tp=2,sp=on,cp_by=ring,recompute=selective"),  # tp cuts a rank's two chunks
+    ("moe", "adamw", 4, "cp=2,ep=2,cp_by=keys,regather=on"),  # cp sums up what ep exchanges, and nothing waits between
 ]
 
 

@@ -57,3 +57,22 @@ module attributes {exec.arena_bytes = 512 : i64, exec.threads = 1 : i64} {
     exec.call @forward microbatch 0 slot 0
   }
 }
+
+// -----
+
+// Who waits for what other axes make of a collective's result has waited for that, too.
+module attributes {exec.arena_bytes = 512 : i64, exec.threads = 1 : i64} {
+  dist.mesh @mesh ["dp" = 2, "tp" = 2]
+  func.func @forward(%x: tensor<16xf32> {dtc.role = #dtc.role<input, "x">, exec.offsets = 0 : i64})
+      -> (tensor<16xf32> {dtc.role = #dtc.role<output, "y">}) attributes {dtc.runs = #dtc.runs<microbatch, forward>} {
+    %a = exec.copy %x {exec.offsets = array<i64: 128>} : tensor<16xf32>
+    %s = dist.all_reduce sum %a on @mesh {"dp"} {exec.offsets = array<i64: 64>, exec.queue = #exec.queue<collective>} : tensor<16xf32>
+    %r = dist.all_reduce sum %s on @mesh {"tp"} {exec.offsets = array<i64: 64>, exec.queue = #exec.queue<collective>} : tensor<16xf32>
+    %t = exec.wait %r {exec.offsets = array<i64: 64>} : tensor<16xf32>
+    %b = exec.copy %x {exec.offsets = array<i64: 128>} : tensor<16xf32>
+    return %t : tensor<16xf32>
+  }
+  exec.schedule microbatches 1 {
+    exec.call @forward microbatch 0 slot 0
+  }
+}
