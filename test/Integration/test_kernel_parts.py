@@ -24,7 +24,7 @@ PARTED = {
     # Classifiers: tensors of a few bytes.
     "bert_classifier": (8, 91), "mlp": (-1, 74), "vit": (7, 90),
     # Attention with a mask, a bias or a window is taken apart. Its softmax is priced with it, as a library's.
-    "bart": (15, 85), "bert": (-6, 52), "bert_odd": (-6, 48), "gpt2_mask": (3, 70), "mistral": (-7, 62), "t5": (-13, 89),
+    "bart": (15, 85), "bert": (-6, 52), "bert_odd": (-6, 48), "gpt2_mask": (3, 70), "mistral": (5, 100), "t5": (-13, 89),
     # Kernels find the slots of experts and fill them.
     "mixtral": (1, 109), "moe": (-6, 84),
     # Losses of ten classes have three launches more than are priced. Norms of the first one have transposes around them.
