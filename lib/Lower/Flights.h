@@ -9,8 +9,8 @@
 //   6  return
 //
 // A queue carries out its ops in order, so that who waits for one has waited for those before
-// it. So it has for what that one reads of other queues. What nothing waits for is done at the end of the function, but for messages, which may
-// stay in flight.
+// it. So it has for what that one reads of other queues. What nothing waits for is done at the end
+// of the function, but for messages, which may stay in flight.
 #pragma once
 
 #include "dtc/Dialect/Exec/Exec.h"

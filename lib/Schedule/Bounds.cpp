@@ -57,8 +57,8 @@ double StepPaths::throughKept() const {
                                     [](double seconds) { return seconds > 0; });
   if (shape.kept < 1 || !goesBack)
     return 0;
-  auto before = double((shape.microbatches - 1) / shape.kept);
-  return before * (roundTrip() + times.weights[0]) + throughOneMicrobatch();
+  const int64_t before = (shape.microbatches - 1) / shape.kept;
+  return double(before) * (roundTrip() + times.weights[0]) + throughOneMicrobatch();
 }
 
 double StepPaths::throughFlush() const {

@@ -62,8 +62,8 @@ static double splitFloor(const UnitCosts &unitCosts, const Degrees &degrees, dou
 static double keptFloor(const PassSeconds &all, const Degrees &degrees) {
   if (degrees.kept == 0)
     return 0;
-  auto before = double((degrees.numMicrobatches - 1) / degrees.kept);
-  return (1 + before) * (all.forward + all.recompute + all.inputGrad);
+  const int64_t before = (degrees.numMicrobatches - 1) / degrees.kept;
+  return double(1 + before) * (all.forward + all.recompute + all.inputGrad);
 }
 
 double pipelineFloor(const UnitCosts &unitCosts, const Degrees &degrees) {
