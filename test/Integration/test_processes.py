@@ -348,3 +348,22 @@ def test_mpirun(mlp, tmp_path):
     expected = tmp_path / "threads.jsonl", tmp_path / "threads.safetensors"
     check_call("dtc-run", *command(mlp, "--steps", 3, "--log", expected[0], "--save-weights", expected[1]))
     assert trained(log, weights) == trained(*expected)
+
+
+@pytest.mark.parametrize("given,expected", [({}, b"1"), ({"NCCL_LAUNCH_ORDER_IMPLICIT": "0"}, b"0")])
+def test_nccl_is_told_to_keep_to_the_programs_order(compiled, monkeypatch, given, expected):
+    """Rank 0 waits for the other one, and has begun anew with its own settings. What a user says of NCCL stays."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.delenv("NCCL_LAUNCH_ORDER_IMPLICIT", raising=False)
+    process = subprocess.Popen([BIN / "dtc-run", compiled("dp=2"), *DATA], stderr=subprocess.DEVNULL,
+                               env=os.environ | variables(0, 2, free_port()) | given)
+    try:
+        told, end = {}, time.monotonic() + 20
+        while b"OMP_WAIT_POLICY" not in told and time.monotonic() < end:
+            time.sleep(0.01)
+            lines = pathlib.Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+            told = dict(line.split(b"=", 1) for line in lines if b"=" in line)
+        assert told[b"NCCL_LAUNCH_ORDER_IMPLICIT"] == expected
+    finally:
+        process.kill()
+        process.wait()

@@ -1,6 +1,7 @@
 """dtc.parallelize trains as dtc compile and dtc-run do."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -78,6 +79,15 @@ def test_steps_are_those_of_the_command_line(run, batches):
     check_weights(program, run / "ordered.safetensors")
     program.save_weights(run / "again.safetensors")
     assert (run / "again.safetensors").read_bytes() == (run / "ordered.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("given,expected", [(None, "1"), ("0", "0")])
+def test_nccl_is_told_to_keep_to_the_programs_order(monkeypatch, given, expected):
+    monkeypatch.delenv("NCCL_LAUNCH_ORDER_IMPLICIT", raising=False)
+    if given:
+        monkeypatch.setenv("NCCL_LAUNCH_ORDER_IMPLICIT", given)
+    make()
+    assert os.environ["NCCL_LAUNCH_ORDER_IMPLICIT"] == expected
 
 
 def test_a_file_is_fitted_as_dtc_run_does(run):

@@ -63,6 +63,11 @@ int64_t elementsOfAccess(const BodyInfo &info) {
   return std::clamp<int64_t>(kAccessBytes / smallest, 1, 8);
 }
 
+void divideElements(int64_t elements, KernelPlan &plan) {
+  plan.items = elements / (plan.unit * plan.turns);
+  plan.threads = std::min(kPointwiseThreads, ceilDivide(plan.items, kWarp) * kWarp);
+}
+
 static void planPointwise(const BodyInfo &info, KernelPlan &plan) {
   int64_t elements = elementsOf(info.results[0]);
   for (int64_t unit = elementsOfAccess(info); unit > 1; unit /= 2)
@@ -71,8 +76,7 @@ static void planPointwise(const BodyInfo &info, KernelPlan &plan) {
       break;
     }
   planTurns(info, plan);
-  plan.items = elements / (plan.unit * plan.turns);
-  plan.threads = std::min(kPointwiseThreads, ceilDivide(plan.items, kWarp) * kWarp);
+  divideElements(elements, plan);
 }
 
 /// Whether rows that begin within an access can be read by accesses of the whole buffer.

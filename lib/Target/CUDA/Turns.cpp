@@ -42,9 +42,8 @@ static SmallVector<int64_t> distances(const BodyInfo &info) {
 
 /// Reads of a thread of the kernel, before LLVM sees it.
 static std::optional<int64_t> countReads(const BodyInfo &info, KernelPlan plan) {
-  plan.items = elementsOf(info.results[0]) / (plan.unit * plan.turns);
-  plan.threads = std::min(kPointwiseThreads, ceilDivide(plan.items, kWarp) * kWarp);
-  plan.blocks = ceilDivide(plan.items, plan.threads);
+  divideElements(elementsOf(info.results[0]), plan);
+  plan.blocks = ceilDivide(plan.items, plan.itemsInBlock());
   plan.inPlace.assign(info.results.size(), -1);
   OwningOpRef<ModuleOp> trial(
       ModuleOp::create(UnknownLoc::get(info.body.getParentOp()->getContext())));
