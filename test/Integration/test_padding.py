@@ -3,11 +3,14 @@
 import json
 import re
 
+import numpy
 import pytest
 from safetensors.numpy import load_file
 
+import llama_graph
 from conftest import MODELS, check_call, compare_steps, reference
 from test_context_parallel import sent_and_priced
+from test_cuda import emulator  # noqa: F401 (a fixture that applies by itself)
 from test_memory import check_prediction
 from test_training import compare_weights
 
@@ -74,3 +77,23 @@ def test_ranks_compute_what_one_computes(tmp_path):
     outcome = check_call("dtc", "compile", MODELS / "llama.onnx", "--devices", 3, "--plan", "tp=3", *FLAGS, "--verify",
                          "--emit", "partition", "-o", tmp_path / "o.mlir")
     assert "verified " in outcome.err
+
+
+def test_gpus_compute_what_a_processor_does(tmp_path):
+    """1,000 features become 1,008: 16-byte accesses for each of three ranks. The drawn weights are those of any plan."""
+    path = llama_graph.write(tmp_path / "m.onnx", llama_graph.Llama(1, 64, 2, 2, 1000, 64, 16))
+    (numpy.arange(600) % 61).astype("u2").tofile(tmp_path / "tokens.bin")
+    losses, weights = [], []
+    for target, devices, plan in (("cpu", 1, "dp=1"), ("cuda", 3, "tp=3"), ("cuda", 6, "dp=2,tp=3,zero=1")):
+        flags = [path, "--target", target, "--devices", devices, "--plan", plan, *FLAGS, "--init", "--optimizer", "sgd", "--lr", 0.5]
+        padded = "1008x64" in check_call("dtc", "compile", *flags, "--emit", "train").out
+        assert padded == (target == "cuda")
+        check_call("dtc", "compile", *flags, "-o", tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "tokens.bin", "--steps", 4, "--log", tmp_path / "log",
+                   "--save-weights", tmp_path / "w.safetensors")
+        losses.append([json.loads(line)["loss"] for line in (tmp_path / "log").read_text().splitlines()])
+        weights.append(load_file(tmp_path / "w.safetensors"))
+    assert numpy.allclose(losses[1:], losses[0], rtol=1e-5) and numpy.ptp(losses[0]) > 0.1
+    for name, weight in weights[0].items():
+        for other in weights[1:]:
+            assert numpy.allclose(other[name], weight, rtol=1e-3, atol=1e-5), name

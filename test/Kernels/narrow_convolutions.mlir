@@ -10,6 +10,7 @@
 // CHECK: return %[[RESULT]]
 // COPIES-LABEL: @rounded
 // COPIES: dtc.conv_weight_grad {{.*}}xf32>, tensor<{{.*}}xf32> -> tensor<12x8x3x3xf32>
+// COPIES-LABEL: @kept
 // WIDE-LABEL: @rounded
 // WIDE-NEXT: %[[RESULT:.*]] = dtc.conv_weight_grad {{.*}} -> tensor<12x8x3x3xf32>
 // WIDE-NEXT: return %[[RESULT]]
