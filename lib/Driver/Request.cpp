@@ -117,12 +117,22 @@ static int64_t classMultiple(const Request &request) {
 }
 
 /// To what dtc's own program pads hidden features that the plan's tensor parallelism doesn't
-/// divide. GPUs read a rank's rows best 16 bytes at a time.
-static training::HiddenPadding hiddenPadding(const Request &request) {
+/// divide. GPUs read a rank's rows best 16 bytes at a time. A plan that was saved without padding
+/// has it without.
+static Result<training::HiddenPadding> hiddenPadding(const Request &request) {
   const int64_t ways = request.spec.tp.value_or(1);
+  training::HiddenPadding padding;
   if (!request.isForOwnProgram() || ways == 1)
-    return {};
-  return {ways, request.options.target == Target::CUDA ? 8 * ways : ways};
+    return padding;
+  padding.ways = ways;
+  padding.multiple = request.options.target == Target::CUDA ? 8 * ways : ways;
+  if (request.planText.empty())
+    return padding;
+  auto divided = plan::dividedDimensions(request.planText, request.options.plan);
+  if (!divided)
+    return divided.error();
+  padding.among = std::move(*divided);
+  return padding;
 }
 
 /// Names the file that says what can't be planned: a configuration, or settings of a program.
@@ -186,7 +196,10 @@ Outcome<Request> readRequest(const Options &options) {
   request.spec = *filled;
   if (options.microBatch)
     request.given.microBatch = request.spec.microBatch = options.microBatch;
-  request.options.train.hidden = hiddenPadding(request);
+  auto hidden = hiddenPadding(request);
+  if (!hidden)
+    return fail(saidIn(options, hidden.error()));
+  request.options.train.hidden = std::move(*hidden);
   return request;
 }
 

@@ -94,6 +94,15 @@ public:
            });
   }
 
+  /// Whether these may be padded.
+  bool isAmong(const HiddenPadding &padding) const {
+    return !padding.among || llvm::all_of(parameters, [&](auto &each) {
+      auto argument = cast<BlockArgument>(each.first);
+      std::string name = getArgRole(function, argument.getArgNumber()).getName().str();
+      return llvm::is_contained(*padding.among, std::pair(name, each.second));
+    });
+  }
+
   void pad() {
     annotateIndexLimits(function); // by what files have
     for (auto [parameter, dim] : parameters)
@@ -240,7 +249,8 @@ void padSummed(func::FuncOp function, ContractOp product, int64_t operand,
         padded == size)
       continue;
     DimensionPadder padder(function, padded);
-    if (padder.collect(value, int64_t(dim)) && padder.collectReaders() && padder.isAll())
+    if (padder.collect(value, int64_t(dim)) && padder.collectReaders() && padder.isAll() &&
+        padder.isAmong(padding))
       padder.pad();
   }
 }

@@ -27,6 +27,10 @@ BuildTrainingOptions passOptions(const TrainOptions &options) {
   result.classMultiple = options.classMultiple;
   result.hiddenWays = options.hidden.ways;
   result.hiddenMultiple = options.hidden.multiple;
+  result.hiddenOfSome = options.hidden.among.has_value();
+  if (options.hidden.among)
+    for (const auto &[name, dim] : *options.hidden.among)
+      result.hiddenAmong.push_back(std::to_string(dim) + ":" + name);
   result.labelSmoothing = options.labelSmoothing;
   result.classWeights.assign(options.classWeights.begin(), options.classWeights.end());
   result.adapterRank = options.adapters.rank;
@@ -61,7 +65,19 @@ struct BuildTraining : impl::BuildTrainingBase<BuildTraining> {
     options.lossScale.growthInterval = lossScaleGrowthInterval;
     options.numMicrobatches = microbatches;
     options.classMultiple = classMultiple;
-    options.hidden = {hiddenWays, hiddenMultiple};
+    options.hidden = {hiddenWays, hiddenMultiple, std::nullopt};
+    if (hiddenOfSome)
+      options.hidden.among.emplace();
+    for (StringRef each : hiddenAmong) {
+      auto [dim, name] = each.split(':');
+      int64_t number = 0;
+      if (!hiddenOfSome || dim.getAsInteger(10, number)) {
+        getOperation().emitError("hidden-among isn't DIMENSION:NAME beside hidden-of-some: ")
+            << each;
+        return signalPassFailure();
+      }
+      options.hidden.among->emplace_back(name.str(), number);
+    }
     options.labelSmoothing = labelSmoothing;
     options.classWeights.assign(classWeights.begin(), classWeights.end());
     options.adapters.rank = adapterRank;

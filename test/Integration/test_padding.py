@@ -97,3 +97,16 @@ def test_gpus_compute_what_a_processor_does(tmp_path):
     for name, weight in weights[0].items():
         for other in weights[1:]:
             assert numpy.allclose(other[name], weight, rtol=1e-3, atol=1e-5), name
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_a_saved_plan_is_compiled_as_it_was_planned(tmp_path, free):
+    """A search without pins pads nothing, whatever tp it takes. Both plans have tp=3."""
+    flags = [MODELS / "gpt2.onnx", "--devices", 3, "--target", "cpu", "--cluster", "cpu", "--loss", "cross_entropy", "--global-batch", 8]
+    told = check_call("dtc", "plan", *flags, "--save-plan", tmp_path / "p.yaml", "--json", *([] if free else ["--plan", "tp=3"]))
+    again = check_call("dtc", "plan", *flags, "--plan", tmp_path / "p.yaml", "--json")
+    plan, same = json.loads(told.out), json.loads(again.out)
+    assert plan["plan"]["tp"] == 3
+    assert same["predicted"]["memory"] == plan["predicted"]["memory"]
+    emitted = check_call("dtc", "compile", *flags, "--plan", tmp_path / "p.yaml", "--emit", "train").out
+    assert ("258x64" in emitted) == (not free)

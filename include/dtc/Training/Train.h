@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dtc::training {
@@ -38,6 +39,8 @@ struct LossScaleOptions {
 struct HiddenPadding {
   int64_t ways = 1;     ///< those that it divides stay as they are
   int64_t multiple = 1; ///< to which others are padded
+  /// Parameters by name, and the dimensions of theirs that may be padded. None: all.
+  std::optional<std::vector<std::pair<std::string, int64_t>>> among;
 };
 
 struct TrainOptions {

@@ -339,6 +339,21 @@ Result<bool> hasDegreesAlone(const std::string &text, const std::string &file) {
   });
 }
 
+Result<std::vector<std::pair<std::string, int64_t>>> dividedDimensions(const std::string &text,
+                                                                       const std::string &file) {
+  using Dimensions = std::vector<std::pair<std::string, int64_t>>;
+  return readYaml<Dimensions>(text, file, [&](const YAML::Node &node) {
+    Dimensions divided;
+    for (const YAML::Node &argument : node["arguments"]) // what is wrong here, planFromYaml says
+      if (argument.IsMap() && argument["name"] && argument["name"].IsScalar() && argument["dims"] &&
+          argument["dims"].IsSequence())
+        for (size_t dim = 0; dim < argument["dims"].size(); ++dim)
+          if (argument["dims"][dim].size() > 0)
+            divided.emplace_back(argument["name"].as<std::string>(), int64_t(dim));
+    return divided;
+  });
+}
+
 Result<Plan> planFromYaml(const std::string &text, const std::string &file,
                           const Problem &problem) {
   return readYaml<Plan>(text, file, [&](const YAML::Node &node) {
