@@ -37,6 +37,7 @@ SCALARS = ["-1", "0", "1", "2", "3", "7", "1e999", "-1e30", "1e-320", "nan", "in
            "9223372036854775807", "-9223372036854775808", "1.5", '""', "[]", "{}", "~", "true", "x",
            "[[[[[]]]]]", "*a", "&a b", "!!int x", "'", "%", "\t", "a: b: c", "16777216", "4294967297"]
 REFUSALS = {2, 3, 4, 6}  # wrong usage, an input refused, no plan fits, not finite
+UNWRITABLE = re.compile(r"cannot (create|write)\b.*: File name too long$")  # ends with 1, as any file that can't be written
 
 
 def mutate_bytes(content: bytes, rng: random.Random) -> bytes:
@@ -413,9 +414,10 @@ def check(done: subprocess.CompletedProcess, program: str, left: list[str]) -> s
         return ""
     if program == "dtc-plan-test":
         return "" if done.returncode == 1 and len(lines) == 1 else f"ends with {done.returncode}"
-    if done.returncode not in REFUSALS:
-        return f"ends with {done.returncode}"
     errors = [line for line in lines if "error:" in line]
+    unwritable = done.returncode == 1 and errors and UNWRITABLE.search(errors[0])
+    if done.returncode not in REFUSALS and not unwritable:
+        return f"ends with {done.returncode}"
     if len(errors) != 1:
         return f"{len(errors)} lines of errors"
     if len(errors[0]) > 1000:
