@@ -49,6 +49,12 @@ template <typename T> struct MessageBlock {
 using SendBlock = MessageBlock<const char>;
 using ReceiveBlock = MessageBlock<char>;
 
+/// What a rank says of its steps, so that one that hangs is found before the time limit.
+struct StepPulse {
+  int64_t step = 0;                 ///< in which it is; 0: it does what may take any time
+  std::chrono::seconds patience{0}; ///< how long a step may take
+};
+
 /// The channel of messages that the runtime itself sends.
 inline constexpr uint32_t kRuntimeChannel = ~0u;
 
@@ -59,8 +65,11 @@ public:
 
   virtual int rank() const = 0;
   virtual int worldSize() const = 0;
-  /// How long a rank waits for another.
+  /// How long a rank waits for another. It becomes shorter where steps hang (setPulse).
   virtual std::chrono::milliseconds timeLimit() const = 0;
+  /// Where all ranks are in a step, and none has come to another one for longer than any of them
+  /// says, that becomes their time limit. Ranks that are threads of one process don't look.
+  virtual void setPulse(const StepPulse &) {}
   /// The same rank's end for a queue. Its collectives meet those of queues of the
   /// same name.
   virtual std::unique_ptr<Communicator> forQueue(const std::string &name) = 0;

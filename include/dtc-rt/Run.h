@@ -13,6 +13,9 @@
 
 namespace dtc::rt {
 
+/// Seconds that a rank waits for another where the user doesn't say.
+inline constexpr double kTimeoutSeconds = 1800;
+
 struct RunOptions {
   std::string artifact;
   std::string data;                 ///< empty: the artifact's, where it has one
@@ -31,7 +34,7 @@ struct RunOptions {
   std::optional<int64_t> checkpointEvery; ///< steps; else at the end alone
   std::optional<int64_t> checkpointKeep;  ///< the newest so many; all where not given
   bool resume = false;
-  double timeoutSeconds = 1800;
+  std::optional<double> timeoutSeconds; ///< where not given, steps that hang end sooner
   bool autotunes = false;       ///< times the algorithms of products
   bool processes = false;       ///< `--processes`, which the caller sees to
   std::optional<Launch> launch; ///< where this process is one rank

@@ -13,6 +13,7 @@
 #include "dtc-rt/Files/DataSet.h"
 #include "dtc-rt/Metrics.h"
 #include "dtc-rt/Program/Manifest.h"
+#include "dtc-rt/Run.h"
 
 #include <memory>
 
@@ -22,7 +23,7 @@ class Trainer {
 public:
   struct Options {
     uint64_t seed = 0; ///< of initial weights and of shuffling
-    double timeoutSeconds = 1800;
+    double timeoutSeconds = kTimeoutSeconds;
   };
   static Result<std::unique_ptr<Trainer>> open(const std::string &artifact, const Options &options);
   /// Ends the ranks.

@@ -114,7 +114,8 @@ void addOptions(CLI::App &app, RunOptions &options) {
   app.add_flag("--processes", options.processes,
                "start the ranks as processes of this machine (default: as threads)");
   app.add_option("--timeout", options.timeoutSeconds,
-                 "seconds that a rank waits for another (default: 1800)")
+                 "seconds that a rank waits for another (default: 1800, or 60 or 20 steps where a "
+                 "step hangs)")
       ->check(CLI::Range(0.001, 1e7))
       ->type_name("S");
 }
@@ -129,7 +130,7 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
     return {ErrorCategory::Usage, wrong};
   if (options.artifact.empty())
     return {ErrorCategory::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
-  if (!std::isfinite(options.timeoutSeconds)) // which no range refuses
+  if (options.timeoutSeconds && !std::isfinite(*options.timeoutSeconds)) // which no range refuses
     return {ErrorCategory::Usage, "--timeout: is no number of seconds"};
   if (options.evalEvery && options.evalData.empty())
     return {ErrorCategory::Usage,

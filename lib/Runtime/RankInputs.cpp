@@ -29,6 +29,7 @@ Status RankWorker::issue(int64_t number) {
 }
 
 Status RankWorker::writeInputs(int64_t number, const Samples &samples) {
+  const StepWatch::Pause reading(watch);
   for (size_t i = 0; i < stepInputs.size(); ++i) {
     const fbs::Binding &binding = *stepInputs[i].binding;
     Status status = isData(binding) ? writeBatch(number, i, samples)

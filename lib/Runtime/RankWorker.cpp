@@ -55,6 +55,7 @@ Status RankWorker::runSteps() {
 }
 
 Status RankWorker::finishRun() {
+  const StepWatch::Pause saving(watch);
   if (concluded < issued)
     if (Status status = concludeUpTo(issued); !status.isOk())
       return status;
@@ -97,6 +98,7 @@ Status RankWorker::serveRequests() {
 }
 
 Status RankWorker::saveCheckpoint() {
+  const StepWatch::Pause saving(watch);
   saved = concluded;
   return checkpointWriter->save(session.pointAfter(saved));
 }
@@ -119,6 +121,8 @@ Status RankWorker::conclude(int64_t number) {
     return status;
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - std::exchange(lastFinished, now)).count();
+  if (!session.requests && !session.options.timeoutSeconds)
+    watch.endStep(number, seconds);
   if (isEvaluated(number) && news.stopSignal == 0) {
     if (Status status = evaluate(number); !status.isOk())
       return status;
@@ -128,6 +132,7 @@ Status RankWorker::conclude(int64_t number) {
     return Status::ok();
   session.lastStep = measure(number, seconds);
   if (session.metrics) {
+    const StepWatch::Pause writing(watch);
     if (number == session.start.step + 1) // ranks may only connect in their first step
       session.metrics->setOverhead(device->overhead());
     session.metrics->report(session.lastStep);

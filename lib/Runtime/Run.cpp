@@ -289,7 +289,8 @@ Status runAsProcess(const RunOptions &options, std::chrono::milliseconds limit) 
 } // namespace
 
 Status run(const RunOptions &options) {
-  auto limit = std::chrono::milliseconds(static_cast<int64_t>(options.timeoutSeconds * 1000));
+  auto limit = std::chrono::milliseconds(
+      static_cast<int64_t>(options.timeoutSeconds.value_or(kTimeoutSeconds) * 1000));
   stopSignal.store(0);
   // A second signal ends the process at once.
   EndSignals stopping([](int number) { stopSignal.store(number); }, SA_RESETHAND | SA_RESTART);

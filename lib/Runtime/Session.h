@@ -16,6 +16,7 @@
 #include "LostRows.h"
 #include "RankRequests.h"
 #include "StepPipeline.h"
+#include "StepWatch.h"
 
 #include <atomic>
 #include <functional>
@@ -110,7 +111,7 @@ public:
   RankWorker(Session &session, Communicator &communicator, std::vector<int> cpus)
       : session(session), communicator(communicator), cpus(std::move(cpus)),
         place(session.manifest().roleOf(communicator.rank())),
-        program(session.programs[place.first]), mesh(meshOf(*program)) {}
+        program(session.programs[place.first]), mesh(meshOf(*program)), watch(communicator) {}
 
   /// Everything from the arena to the saved weights.
   Status run();
@@ -217,6 +218,7 @@ private:
   ProgramView program;
   RankMesh mesh;
   RankGroup world;
+  StepWatch watch;
   std::unique_ptr<Device> device;
   std::unique_ptr<Memory> arena, hostArena;
   std::chrono::steady_clock::time_point lastFinished;

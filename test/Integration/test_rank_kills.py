@@ -3,6 +3,8 @@
 test_checkpoints.py kills all ranks at once. `ninja -C build check-kills` runs both.
 """
 
+import contextlib
+import ctypes
 import os
 import pathlib
 import random
@@ -94,3 +96,39 @@ def test_kills_of_one_rank_lose_nothing_that_was_saved(artifacts, straight, tmp_
     assert not any("partial" in name for name in names_in(folder))
     print(f"{plan}: {kills} ranks killed, {writing} of them while a checkpoint was written; the others ended within "
           f"{slowest:.1f} s; at most {lost} steps lost")
+
+
+def freeze_its_busiest_thread(process: int) -> int:
+    """The others go on, and so the process answers as before. Returns the thread."""
+    PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
+    threads = pathlib.Path(f"/proc/{process}/task").iterdir()
+    busiest = max(threads, key=lambda thread: int((thread / "stat").read_text().rsplit(")", 1)[1].split()[11]))
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+        assert ptrace(request, int(busiest.name), None, None) == 0, os.strerror(ctypes.get_errno())
+    return int(busiest.name)
+
+
+def await_end_of(launcher: subprocess.Popen, frozen: int, seconds: float) -> str:
+    """What it said; the process of the frozen thread ends once its end was waited for here, too."""
+    ALL_CHILDREN, end = 0x40000000, time.monotonic() + seconds
+    while launcher.poll() is None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(frozen, os.WNOHANG | ALL_CHILDREN)
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return launcher.communicate()[1]
+
+
+@pytest.mark.skipif("DTC_KILLS" not in os.environ, reason="takes a minute: ninja -C build check-kills")
+def test_a_rank_that_hangs_kills_the_others_within_a_minute(artifacts, tmp_path):
+    """Its process answers, and no time limit is given: steps of before say how long one may take."""
+    launcher = start(artifacts("dp2", "gpt2"), "--log", tmp_path / "log", "--processes", "--steps", ENDLESS)
+    victim = ranks_of(launcher, 2)[1]
+    while len((tmp_path / "log").read_text().splitlines() if (tmp_path / "log").exists() else []) < 20:
+        assert launcher.poll() is None
+        time.sleep(0.02)
+    said = await_end_of(launcher, freeze_its_busiest_thread(victim), seconds=80)
+    assert launcher.returncode == 5 and "waited 60 s" in said and "for rank: 1" in said, said
+    assert not is_alive(victim)

@@ -70,6 +70,9 @@ void ProcessWorld::Impl::handle(int peer, FrameKind kind, const std::string &tex
   case FrameKind::TimedOut:
     hearTimedOut(text);
     break;
+  case FrameKind::Stalled:
+    hearStalled(text);
+    break;
   case FrameKind::Abort:
     end({ErrorCategory::RankLost, text}, text);
     break;
@@ -175,7 +178,7 @@ Status ProcessWorld::Impl::close(const Status &status) {
     return isAborted() ||
            std::ranges::all_of(controls, [](const auto &entry) { return entry.second.isDone; });
   };
-  if (!waitFor(timeLimit, allDone))
+  if (!waitFor(limit(), allDone))
     abort({ErrorCategory::RankLost,
            "rank " + std::to_string(launch.rank) + " waited at the end of the run for the others"});
   if (leads && !isAborted())

@@ -5,9 +5,14 @@
 // not, but those that wait for it lead to it:
 //
 //   rank 0 waits for rank 1, rank 1 waits for rank 2, rank 2 waits for nobody   -> rank 2
+//
+// They also tell the step in which they are. Where all are in one for much longer than the longest
+// before, rank 0 has those that wait give up at once rather than at the time limit.
 #include "Peers.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace dtc::rt {
 namespace {
@@ -33,6 +38,12 @@ int32_t numberOf(const std::string &bytes) {
     std::memcpy(&number, bytes.data(), sizeof(number));
   return number;
 }
+
+/// What a process tells of itself in a beat.
+struct Beat {
+  int64_t step = 0, patience = 0; ///< of its pulse, in seconds
+  int64_t waitsFor = kNoRank;
+};
 
 } // namespace
 
@@ -60,10 +71,11 @@ asio::awaitable<void> ProcessWorld::Impl::beat() {
     timer.expires_after(kBeat);
     co_await timer.async_wait(asio::use_awaitable);
     std::vector<int> peers;
-    int own = -1, silent = -1;
+    int silent = -1;
+    Beat own;
     {
       std::lock_guard lock(mutex);
-      own = waitsFor();
+      own = {pulse.step, pulse.patience.count(), waitsFor()};
       for (auto &[peer, control] : controls) {
         peers.push_back(peer);
         if (++control.silentBeats > kMostSilentBeats)
@@ -75,13 +87,57 @@ asio::awaitable<void> ProcessWorld::Impl::beat() {
                                           " was lost: its process has not answered for " +
                                           std::to_string(kMostSilentBeats) + " s"});
     for (int peer : peers)
-      post(peer, FrameKind::Alive, bytesOf(own));
+      post(peer, FrameKind::Alive, {reinterpret_cast<const char *>(&own), sizeof(own)});
+    if (auto stall = launch.rank == 0 ? findStall() : std::nullopt) {
+      for (int peer : peers)
+        post(peer, FrameKind::Stalled, bytesOf(static_cast<int32_t>(stall->count())));
+      shortenLimit(*stall);
+    }
   }
 }
 
 void ProcessWorld::Impl::hearAlive(int peer, const std::string &text) {
+  Beat beat;
+  if (text.size() != sizeof(beat))
+    return;
+  std::memcpy(&beat, text.data(), sizeof(beat));
   std::lock_guard lock(mutex);
-  controls[peer].waitsFor = numberOf(text);
+  controls[peer].waitsFor = static_cast<int>(beat.waitsFor);
+  controls[peer].pulse = {beat.step, std::chrono::seconds(beat.patience)};
+}
+
+void ProcessWorld::Impl::setPulse(const StepPulse &said) {
+  std::lock_guard lock(mutex);
+  pulse = said;
+}
+
+/// A rank that does something else than a step may be what the others wait for.
+std::optional<std::chrono::seconds> ProcessWorld::Impl::findStall() {
+  std::lock_guard lock(mutex);
+  std::vector<int64_t> steps{pulse.step};
+  std::chrono::seconds patience = pulse.patience;
+  for (const auto &[peer, control] : controls) {
+    steps.push_back(control.pulse.step);
+    patience = std::max(patience, control.pulse.patience);
+  }
+  bool areAllInSteps = std::ranges::count(steps, 0) == 0;
+  if (std::exchange(stepsSeen, steps) != steps || !areAllInSteps)
+    stalled = std::chrono::seconds(0);
+  else
+    stalled += kBeat;
+  return areAllInSteps && stalled >= patience ? std::optional(patience) : std::nullopt;
+}
+
+void ProcessWorld::Impl::hearStalled(const std::string &text) {
+  if (int32_t seconds = numberOf(text); seconds > 0)
+    shortenLimit(std::chrono::seconds(seconds));
+}
+
+void ProcessWorld::Impl::shortenLimit(std::chrono::milliseconds limit) {
+  std::lock_guard lock(mutex);
+  timeLimit = std::min(timeLimit.load(), limit);
+  for (Waiter *waiter : waiters)
+    asio::post(waiter->io, [] {}); // it looks at the limit again
 }
 
 Status ProcessWorld::Impl::timedOut(const Status &status, std::optional<int> missing) {

@@ -40,7 +40,8 @@ public:
   Status connect();
   int rank() const { return launch.rank; }
   int worldSize() const { return launch.worldSize; }
-  std::chrono::milliseconds limit() const { return timeLimit; }
+  std::chrono::milliseconds limit() const { return timeLimit.load(); }
+  void setPulse(const StepPulse &said);
 
   void abort(const Status &reason);
   bool isAborted() const { return aborted.load(std::memory_order_acquire); }
@@ -61,7 +62,7 @@ public:
   void detach(Waiter &waiter);
 
 private:
-  enum class FrameKind : uint32_t { Table, Abort, Done, Alive, TimedOut };
+  enum class FrameKind : uint32_t { Table, Abort, Done, Alive, TimedOut, Stalled };
   struct FrameHead {
     FrameKind kind;
     uint32_t bytes;
@@ -72,7 +73,8 @@ private:
     std::deque<std::string> outbox;
     bool isDone = false; ///< has said so
     int silentBeats = 0; ///< since it was heard
-    int waitsFor = -1;   ///< as it said last
+    int waitsFor = -1;   ///< as it said last, likewise below
+    StepPulse pulse;
   };
   using StreamKey = std::pair<int, std::array<uint8_t, 32>>;
 
@@ -105,12 +107,18 @@ private:
   std::string whoIsToBlame(std::optional<int> missing) const;
   void hearAlive(int peer, const std::string &text);
   void hearTimedOut(const std::string &text);
+  /// Of rank 0, after each beat: how long all ranks have been in their steps where that is too
+  /// long.
+  std::optional<std::chrono::seconds> findStall();
+  void hearStalled(const std::string &text);
+  /// Whoever has waited for so long gives up.
+  void shortenLimit(std::chrono::milliseconds limit);
   int waitsFor() const;
 
   Claim claimOf(bool isControl, const std::string &stream) const;
 
   Launch launch;
-  std::chrono::milliseconds timeLimit;
+  std::atomic<std::chrono::milliseconds> timeLimit;
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -123,6 +131,9 @@ private:
   std::map<int, Control> controls;
   std::map<StreamKey, int> arrived; ///< descriptors of connections that nobody has asked for yet
   std::set<Waiter *> waiters;
+  StepPulse pulse;
+  std::vector<int64_t> stepsSeen;  ///< of all ranks, at rank 0's last beat
+  std::chrono::seconds stalled{0}; ///< for which they have been the same
 
   asio::io_context io;
   asio::ip::tcp::acceptor acceptor;

@@ -74,6 +74,7 @@ public:
   int rank() const override { return world.rank(); }
   int worldSize() const override { return world.worldSize(); }
   std::chrono::milliseconds timeLimit() const override { return world.limit(); }
+  void setPulse(const StepPulse &pulse) override { world.setPulse(pulse); }
   std::unique_ptr<Communicator> forQueue(const std::string &name) override {
     return std::make_unique<ProcessCommunicator>(world, name);
   }

@@ -75,11 +75,11 @@ Status ProcessWorld::Impl::connect() {
     asio::co_spawn(io, findLeader(), asio::detached);
   }
   thread = std::thread([this] { io.run(); });
-  if (waitFor(timeLimit, [&] { return isReady || isAborted(); }))
+  if (waitFor(limit(), [&] { return isReady || isAborted(); }))
     return check();
   std::lock_guard lock(mutex);
   std::string start = "rank " + std::to_string(launch.rank) + " waited " +
-                      std::to_string(timeLimit.count() / 1000) + " s for the start of rank: ";
+                      std::to_string(limit().count() / 1000) + " s for the start of rank: ";
   std::string text = start + missingRanks();
   if (!controls.contains(0) && launch.rank != 0)
     text += ", at " + place + (sawStranger ? ", where something of another job listens" : "");
@@ -257,7 +257,7 @@ Result<tcp::socket> ProcessWorld::Impl::open(asio::io_context &own, int peer,
                                              const std::string &stream, bool calls) {
   if (!calls) {
     StreamKey key{peer, digestOf(stream)};
-    waitFor(timeLimit, [&] { return arrived.contains(key) || isAborted(); });
+    waitFor(limit(), [&] { return arrived.contains(key) || isAborted(); });
     std::lock_guard lock(mutex);
     auto found = arrived.find(key);
     if (isAborted() || found == arrived.end())
@@ -284,7 +284,7 @@ Result<tcp::socket> ProcessWorld::Impl::open(asio::io_context &own, int peer,
       dialled = Dialled::GivenUp;
     }
   };
-  const auto end = Clock::now() + timeLimit;
+  const auto end = Clock::now() + limit();
   while (dialled == Dialled::GivenUp && Clock::now() < end) {
     socket = std::make_shared<tcp::socket>(own);
     dialled = Dialled::Refused;

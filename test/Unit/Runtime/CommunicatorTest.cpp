@@ -438,3 +438,59 @@ TEST_P(ProcessesTest, TheRankThatOthersWaitForIsNamed) {
         << statuses[rank].message();
   }
 }
+
+/// Rank 0 waits for rank 1, and rank 1 for rank 2, which calls `last` first.
+class StepsTest : public ProcessesTest {
+protected:
+  std::vector<Status> chainAfter(std::chrono::seconds patience,
+                                 const std::function<Status(Communicator &)> &last) {
+    return onRanks(3, [&](Communicator &c) {
+      c.setPulse({/*step=*/7, patience});
+      char byte = 0;
+      ReceiveBlock into{&byte, 1};
+      SendBlock from{&byte, 1};
+      Status status = c.rank() < 2 ? c.receive(c.rank() + 1, /*channel=*/0, {&into, 1}) : last(c);
+      if (status.isOk() && c.rank() > 0)
+        status = c.send(c.rank() - 1, /*channel=*/0, {&from, 1});
+      ended += !status.isOk();
+      return status;
+    });
+  }
+  std::atomic<int> ended{0};
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, StepsTest, testing::Values(true));
+
+TEST_P(StepsTest, OneThatHangsIsFoundBeforeTheTimeLimit) {
+  auto begin = std::chrono::steady_clock::now();
+  auto statuses = chainAfter(1s, [&](Communicator &) {
+    while (ended < 2)
+      std::this_thread::sleep_for(5ms);
+    return Status(ErrorCategory::Failed, "has hung");
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
+    EXPECT_NE(statuses[rank].message().find("waited 1 s in receive"), std::string::npos)
+        << statuses[rank].message();
+    EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos);
+  }
+}
+
+TEST_P(StepsTest, OneThatDoesSomethingElseMayTakeItsTime) {
+  expectOk(chainAfter(1s, [](Communicator &c) {
+    c.setPulse({/*step=*/0, /*patience=*/1s}); // it saves, for example
+    std::this_thread::sleep_for(3500ms);
+    return Status::ok();
+  }));
+}
+
+TEST_P(StepsTest, OneThatComesToAnotherStepIsGivenMoreTime) {
+  expectOk(chainAfter(2s, [](Communicator &c) {
+    for (int64_t step : {8, 9, 10, 11}) {
+      std::this_thread::sleep_for(900ms);
+      c.setPulse({step, /*patience=*/2s});
+    }
+    return Status::ok();
+  }));
+}
