@@ -112,12 +112,12 @@ bool isLibraryCall(const Op &op) {
   return op.kind == OpKind::Contraction || op.kind == OpKind::Attention || op.inProduct;
 }
 
-/// Rather than a convolution, or a product of rows that find their experts as the program runs.
-static bool isProduct(const Op &op) {
-  double flops = 2;
-  for (const sharding::Factor &factor : op.rule->factors)
-    flops *= double(factor.size);
-  return op.kind == OpKind::Contraction && op.operands.size() == 2 && flops == op.flops;
+bool isMatrixProduct(const Op &op) {
+  using sharding::FactorKind;
+  return op.kind == OpKind::Contraction && op.operands.size() == 2 && op.results.size() == 1 &&
+         std::ranges::all_of(op.rule->factors, [](const sharding::Factor &factor) {
+           return factor.kind == FactorKind::Parallel || factor.kind == FactorKind::Reduction;
+         });
 }
 
 bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId id) {
@@ -129,7 +129,7 @@ bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId id
   while (facts.producer[term] >= 0 && facts.consumers[term].size() == 1 && !facts.isResult[term]) {
     const Op &op = problem.ops[facts.producer[term]];
     if (op.kind != OpKind::View || op.operands.size() != 1)
-      return isProduct(op);
+      return isMatrixProduct(op);
     term = op.operands[0];
   }
   return false;

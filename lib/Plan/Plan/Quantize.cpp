@@ -1,5 +1,7 @@
 #include "dtc/Plan/Plan/Quantize.h"
 
+#include "dtc/Plan/Plan/KernelParts.h"
+
 #include <algorithm>
 #include <map>
 
@@ -41,20 +43,7 @@ static bool isFrozenWeight(const Problem &problem, ValueId id) {
   return value.kind == ValueKind::Parameter && !value.trainable && value.shape.size() > 1;
 }
 
-/// A convolution is none: its images have factors that stay whole.
-static bool isProduct(const Op &op) {
-  auto staysWhole = [&](FactorId factor) {
-    return op.rule->factors[factor].kind == sharding::FactorKind::Whole;
-  };
-  auto hasWhole = [&](const sharding::TensorFactors &dims) {
-    return std::any_of(dims.begin(), dims.end(), [&](const auto &dim) {
-      return std::any_of(dim.begin(), dim.end(), staysWhole);
-    });
-  };
-  return op.isGroupedProduct() ||
-         (op.kind == OpKind::Contraction &&
-          std::none_of(op.rule->operands.begin(), op.rule->operands.end(), hasWhole));
-}
+static bool isProduct(const Op &op) { return op.isGroupedProduct() || isMatrixProduct(op); }
 
 static std::map<ValueId, WeightReaders> readersOfWeights(const Problem &problem) {
   std::map<ValueId, WeightReaders> result;

@@ -1,12 +1,13 @@
 #include "dtc/Plan/Shard/Experts.h"
 
+#include "dtc/Plan/Plan/KernelParts.h"
+
 #include <algorithm>
 #include <numeric>
 
 namespace dtc::plan {
 
 using sharding::FactorId;
-using sharding::FactorKind;
 using sharding::TensorFactors;
 
 /// The factor of a dimension that would count experts: the major one, unless that is known to be
@@ -25,17 +26,9 @@ static int dimensionOf(const Op &op, const TensorFactors &tensor, FactorId facto
   return -1;
 }
 
-/// A product of matrices, nothing that slides over its operands as convolutions do. Of rows in
-/// slots each meets one expert of its part.
+/// Of rows in slots each meets one expert of its part.
 static bool isProduct(const Op &op) {
-  if (op.isGroupedProduct() && op.results.size() == 1)
-    return true;
-  return op.kind == OpKind::Contraction && op.operands.size() == 2 && op.results.size() == 1 &&
-         std::all_of(op.rule->factors.begin(), op.rule->factors.end(),
-                     [](const sharding::Factor &factor) {
-                       return factor.kind == FactorKind::Parallel ||
-                              factor.kind == FactorKind::Reduction;
-                     });
+  return (op.isGroupedProduct() && op.results.size() == 1) || isMatrixProduct(op);
 }
 
 static FactorId expertsOf(const Problem &problem, const Op &op) {

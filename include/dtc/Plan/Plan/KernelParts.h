@@ -25,4 +25,8 @@ bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId su
 /// Whether a library computes an op, or part of it.
 bool isLibraryCall(const Op &op);
 
+/// A product of two matrices, or of batches of them. Nothing slides over its operands, as in a
+/// convolution, and no row finds its expert as the program runs.
+bool isMatrixProduct(const Op &op);
+
 } // namespace dtc::plan
