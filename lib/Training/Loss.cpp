@@ -101,7 +101,7 @@ private:
     if (failed(logits) || failed(checkTargetName(func)))
       return failure();
     std::optional<PaddedClasses> padded;
-    if (options.classWeights.empty() && options.labelSmoothing == 0)
+    if (options.classWeights.empty() && options.labelSmoothing == 0 && leavesZeros(options))
       padded = padClasses(func, *logits, options.classMultiple);
     if (padded)
       logits = padded->logits;

@@ -6,6 +6,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
+
 using namespace mlir;
 using namespace dtc::graph;
 
@@ -256,6 +258,11 @@ void padSummed(func::FuncOp function, ContractOp product, int64_t operand,
 }
 
 } // namespace
+
+bool leavesZeros(const TrainOptions &options) {
+  return options.optimizer == OptimizerKind::Sgd ||
+         static_cast<float>(options.eps) >= std::numeric_limits<float>::min();
+}
 
 std::optional<PaddedClasses> padClasses(func::FuncOp function, Value logits, int64_t multiple) {
   const int64_t classes = shapeOf(logits).back(), padded = paddedTo(classes, multiple);

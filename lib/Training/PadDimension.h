@@ -18,12 +18,16 @@
 //   %y = dtc.contract %a [0, 2], %v [1, 2] -> [0, 1]            v: 64x1002, file 64x1000
 //
 // What is added to both weights is 0 at first. So are its gradients, as each is a product with
-// zeros. An update leaves zeros as they are, and a norm doesn't count them.
+// zeros. An update leaves zeros as they are, and a norm doesn't count them. Adam without an epsilon
+// would divide zeros by zeros: then nothing is padded.
 #pragma once
 
 #include "dtc/Training/Train.h"
 
 namespace dtc::training {
+
+/// Whether an update leaves elements without a gradient at zero, in fp32.
+bool leavesZeros(const TrainOptions &options);
 
 struct PaddedClasses {
   mlir::Value logits; ///< of all rows

@@ -171,7 +171,8 @@ private:
     SmallVector<RoleAttr> roles;
     for (unsigned i = 0; i < outputs.size(); ++i)
       roles.push_back(getResultRole(forward, i));
-    padHiddenFeatures(forward, options.hidden);
+    if (leavesZeros(options))
+      padHiddenFeatures(forward, options.hidden);
     changes = takeChanges(outputs, roles);
     lost = takeLost(outputs, roles);
     forward.setSymName(kLossAndGrads);

@@ -99,6 +99,20 @@ def test_gpus_compute_what_a_processor_does(tmp_path):
             assert numpy.allclose(other[name], weight, rtol=1e-3, atol=1e-5), name
 
 
+def test_nothing_is_padded_that_an_update_would_divide_by_zero(tmp_path):
+    """Adam without an epsilon, all of whose weights have gradients: each step sees each of 61 tokens."""
+    path = llama_graph.write(tmp_path / "m.onnx", llama_graph.Llama(1, 64, 4, 2, 1000, 61, 16))
+    (numpy.arange(600) * 7 % 61).astype("u2").tofile(tmp_path / "tokens.bin")
+    losses = []
+    for devices, plan in ((1, "dp=1"), (3, "tp=3")):
+        check_call("dtc", "compile", path, "--target", "cpu", "--devices", devices, "--plan", plan, *FLAGS, "--init", "--eps", 0,
+                   "-o", tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "tokens.bin", "--no-shuffle", "--steps", 3,
+                   "--log", tmp_path / "log")
+        losses.append([json.loads(line)["loss"] for line in (tmp_path / "log").read_text().splitlines()])
+    assert numpy.allclose(*losses, rtol=1e-5) and numpy.ptp(losses[0]) > 0.01
+
+
 @pytest.mark.parametrize("free", [True, False])
 def test_a_saved_plan_is_compiled_as_it_was_planned(tmp_path, free):
     """A search without pins pads nothing, whatever tp it takes. Both plans have tp=3."""
