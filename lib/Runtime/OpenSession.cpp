@@ -57,15 +57,16 @@ Status checkMode(const RunOptions &options, const Manifest &manifest) {
   bool inference = manifest.loss == LossKind::None;
   if (inference && options.hasData && options.outputs.empty())
     return {ErrorCategory::Usage,
-            "the artifact computes outputs alone (--loss none); give --outputs"};
+            options.artifact + ": computes outputs alone (--loss none); give --outputs"};
   if (!inference && !options.outputs.empty())
-    return {ErrorCategory::Usage, "--outputs needs an artifact compiled with --loss none"};
+    return {ErrorCategory::Usage,
+            options.artifact + ": trains; --outputs needs an artifact compiled with --loss none"};
   if (inference && (options.steps || !options.saveWeights.empty() ||
                     !options.checkpointDir.empty() || !options.evalData.empty()))
     return {ErrorCategory::Usage,
-            "--steps, --save-weights, --checkpoint-dir and --eval-data need an "
-            "artifact that trains"};
-  return Status::ok();
+            options.artifact + ": computes outputs alone (--loss none); --steps, --save-weights, "
+                               "--checkpoint-dir and --eval-data need an artifact that trains"};
+  return checkSaved(manifest, options.savedWeights).in(options.artifact);
 }
 
 /// All ranks' arenas, and what they copy for a checkpoint, must fit into the machine's memory:
@@ -174,7 +175,9 @@ Result<std::unique_ptr<Session>> openSession(RunOptions options) {
     return status;
   if (options.hasData && options.data.empty()) {
     if (manifest.data.empty())
-      return Status(ErrorCategory::Usage, "--data is missing: dtc-run OUT.dtc --data FILE");
+      return Status(ErrorCategory::Usage,
+                    "--data is missing, and there is none in the artifact: dtc-run " +
+                        options.artifact + " --data FILE");
     options.data = pathOf(*package, manifest.data);
   }
   if (Status status = checkFiles(options, *package); !status.isOk())

@@ -176,7 +176,7 @@ def test_no_adapters_to_save(tmp_path):
     refused = call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "data.safetensors", "--steps", 1, "--save-weights",
                    f"adapters={tmp_path}/a.safetensors")
     assert refused.code == 2
-    assert "trains no adapters" in refused.error_line()
+    assert f"{tmp_path}/m.dtc: trains no adapters" in refused.error_line()
     for value, message in (("adapters=", "adapters= needs a path"), ("peft=", "peft= needs a path"),
                            (f"merged={tmp_path}/a.safetensors", "trains no adapters"),
                            (f"peft={tmp_path}/a", "trains no adapters")):

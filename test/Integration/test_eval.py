@@ -176,7 +176,9 @@ def test_what_cannot_be_evaluated_is_refused(artifacts, data, tmp_path):
         (one, ["--eval-data", MODELS / "mlp.data.safetensors"], 3, "mlp.data.safetensors"),
         (one, ["--eval-data", both, "--profile", tmp_path / "p.json"], 2, "--profile"),
         (one, ["--eval-data", both, "--log", both], 2, "would write over --eval-data"),
-        (outputs, ["--eval-data", both, "--outputs", tmp_path / "o"], 2, "need an artifact that trains"),
+        (outputs, ["--eval-data", both, "--outputs", tmp_path / "o"], 2, f"{outputs}: computes outputs alone (--loss none); --steps"),
+        (outputs, [], 2, f"{outputs}: computes outputs alone (--loss none); give --outputs"),
+        (one, ["--outputs", tmp_path / "o"], 2, f"{one}: trains; --outputs"),
     ]:
         outcome = call("dtc-run", artifact, "--data", first, *flags)
         assert outcome.code == code and words in outcome.error_line(), outcome.err

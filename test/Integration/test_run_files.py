@@ -189,4 +189,5 @@ def test_a_run_takes_the_data_of_its_configuration(files):
     assert outcome.code == 3 and "data.safetensors: cannot open" in outcome.error_line()
     assert call("dtc", "compile", "--config", config, "-o", files / "own.dtc").code == 3
     assert not (files / "own.dtc").exists()
-    assert "--data is missing" in call("dtc-run", files / "mlp.dtc").error_line()
+    assert f"--data is missing, and there is none in the artifact: dtc-run {files}/mlp.dtc --data FILE" in call(
+        "dtc-run", files / "mlp.dtc").error_line()

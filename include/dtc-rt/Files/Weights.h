@@ -46,6 +46,9 @@ enum class SavedWeights : uint8_t {
   Peft      ///< adapters in a folder, as Hugging Face's PEFT stores them
 };
 
+/// Refuses what an artifact's adapters can't be saved as.
+Status checkSaved(const Manifest &manifest, SavedWeights saved);
+
 /// Writes parameters under the names (aliases too), shapes and types of the
 /// model file. Every rank puts its shards in; then `finish` once.
 class WeightWriter {

@@ -49,6 +49,35 @@ std::vector<float> floatsOf(const ParameterInfo &info, const char *data, int64_t
   return result;
 }
 
+/// Refuses a weight that has its inputs and outputs in between each other, or that more than
+/// products read.
+Status checkMergeable(const Manifest &manifest, const std::vector<AdapterPair> &pairs) {
+  for (const AdapterPair &pair : pairs)
+    if (!infoOf(manifest, pair).isTransposed || !isFloat(manifest.parameters[pair.base].dtype))
+      return {
+          ErrorCategory::Usage,
+          "--save-weights merged= can't add an adapter to a weight that is looked up, too, as a "
+          "tied embedding is, or whose inputs and outputs aren't two dimensions; save adapters= "
+          "instead: " +
+              manifest.parameters[pair.base].name};
+  return Status::ok();
+}
+
+/// Refuses adapters that PEFT has no layout for.
+Status checkPeft(const Manifest &manifest, const std::vector<AdapterPair> &pairs) {
+  for (const AdapterPair &pair : pairs)
+    if (sizesOf(manifest, pair)->copies != 1 || manifest.parameters[pair.a].shape.size() != 2)
+      return {ErrorCategory::Usage, "--save-weights peft= has no place for adapters of experts: " +
+                                        manifest.parameters[pair.base].name};
+    else if (!infoOf(manifest, pair).isTransposed)
+      return {
+          ErrorCategory::Usage,
+          "--save-weights peft= has no place for the adapter of a weight that is looked up, too, "
+          "as a tied embedding is; leave it out by targets=, or save adapters= instead: " +
+              manifest.parameters[pair.base].name};
+  return Status::ok();
+}
+
 } // namespace
 
 Result<std::vector<AdapterPair>> adapterPairs(const Manifest &manifest) {
@@ -60,30 +89,28 @@ Result<std::vector<AdapterPair>> adapterPairs(const Manifest &manifest) {
       (adapter->isUp ? pair.b : pair.a) = i;
     }
   if (byBase.empty())
-    return Status(ErrorCategory::Usage,
-                  "the artifact trains no adapters to save (dtc compile --lora)");
+    return Status(ErrorCategory::Usage, "trains no adapters to save (dtc compile --lora)");
   for (size_t i = 0; i < manifest.parameters.size(); ++i)
     if (auto found = byBase.find(manifest.parameters[i].name); found != byBase.end())
       found->second.base = i;
   std::vector<AdapterPair> pairs;
   for (const auto &[base, pair] : byBase) {
     if (!sizesOf(manifest, pair))
-      return refused("the artifact has no two factors that fit the adapted weight: " + base);
+      return refused("has no two factors that fit the adapted weight: " + base);
     pairs.push_back(pair);
   }
   return pairs;
 }
 
-Status checkMergeable(const Manifest &manifest, const std::vector<AdapterPair> &pairs) {
-  for (const AdapterPair &pair : pairs)
-    if (!infoOf(manifest, pair).isTransposed || !isFloat(manifest.parameters[pair.base].dtype))
-      return {
-          ErrorCategory::Usage,
-          "--save-weights merged= can't add an adapter to a weight that is looked up, too, as a "
-          "tied embedding is, or whose inputs and outputs aren't two dimensions; save adapters= "
-          "instead: " +
-              manifest.parameters[pair.base].name};
-  return Status::ok();
+Status checkSaved(const Manifest &manifest, SavedWeights saved) {
+  if (saved == SavedWeights::All)
+    return Status::ok();
+  Result<std::vector<AdapterPair>> pairs = adapterPairs(manifest);
+  if (!pairs)
+    return pairs.status();
+  if (saved == SavedWeights::Merged)
+    return checkMergeable(manifest, *pairs);
+  return saved == SavedWeights::Peft ? checkPeft(manifest, *pairs) : Status::ok();
 }
 
 /// Row by row of the weight as it lies: `rows` of [.., columns], each a sum of `rank` rows.
@@ -124,17 +151,7 @@ static std::string moduleOf(const std::string &weight) {
   return weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size()) : weight;
 }
 
-Status PeftFolder::create(const Manifest &manifest, const std::vector<AdapterPair> &pairs) const {
-  for (const AdapterPair &pair : pairs)
-    if (sizesOf(manifest, pair)->copies != 1 || manifest.parameters[pair.a].shape.size() != 2)
-      return {ErrorCategory::Usage, "--save-weights peft= has no place for adapters of experts: " +
-                                        manifest.parameters[pair.base].name};
-    else if (!infoOf(manifest, pair).isTransposed)
-      return {
-          ErrorCategory::Usage,
-          "--save-weights peft= has no place for the adapter of a weight that is looked up, too, "
-          "as a tied embedding is; leave it out by targets=, or save adapters= instead: " +
-              manifest.parameters[pair.base].name};
+Status PeftFolder::create() const {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error)

@@ -11,10 +11,6 @@ namespace dtc::rt {
 /// Refused where nothing was adapted, or where a factor has no other.
 Result<std::vector<AdapterPair>> adapterPairs(const Manifest &manifest);
 
-/// Refuses a weight that has its inputs and outputs in between each other, or that more than
-/// products read.
-Status checkMergeable(const Manifest &manifest, const std::vector<AdapterPair> &pairs);
-
 /// weight += scale * B A, in its own type. All are whole, as the manifest describes them.
 void mergeAdapter(const Manifest &manifest, const AdapterPair &pair, char *weight, const char *a,
                   const char *b);
@@ -25,8 +21,8 @@ struct PeftFolder {
 
   explicit PeftFolder(std::string path) : path(std::move(path)) {}
   std::string weights() const { return path + "/adapter_model.safetensors"; }
-  /// Makes the folder; refuses adapters that PEFT has no layout for.
-  Status create(const Manifest &manifest, const std::vector<AdapterPair> &pairs) const;
+  /// Makes the folder.
+  Status create() const;
   /// adapter_config.json
   Status writeConfig(const Manifest &manifest, const std::vector<AdapterPair> &pairs) const;
 
