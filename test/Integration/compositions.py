@@ -58,7 +58,7 @@ def drawn_plan(draw: random.Random, model: str, samples: int | None) -> tuple[in
     """A plan of up to 8 ranks. `samples`: how many a microbatch has over all ranks, where results hang on it."""
     splits = model in TRANSFORMERS
     while True:
-        plan = {"dp": draw.choice([1, 2, 4]), "tp": draw.choice([1, 1, 2] if splits else [1]), "pp": draw.choice([1, 1, 2, 2, 3, 4]),
+        plan = {"dp": draw.choice([1, 2, 4]), "tp": draw.choice([1, 1, 2, 3] if splits else [1]), "pp": draw.choice([1, 1, 2, 2, 3, 4]),
                 "cp": draw.choice([1, 1, 1, 2] if splits else [1]),
                 "ep": draw.choice([1, 2]) if model in ("mixtral", "moe") else 1}
         devices = plan["dp"] * plan["tp"] * plan["pp"] * plan["cp"] * plan["ep"]
@@ -82,6 +82,8 @@ def drawn_plan(draw: random.Random, model: str, samples: int | None) -> tuple[in
         plan["zero_blocks"] = 1
     plan["schedule"] = draw.choice(["gpipe", "1f1b", "interleaved", "zb", "zbv", "list"]) if plan["pp"] > 1 else "1f1b"
     plan["chunks"] = 2 if plan["schedule"] in ("interleaved", "zbv") else 1
+    if plan["schedule"] == "list":
+        plan |= draw.choice([{}, {"kept": 1}, {"kept": 2}, {"kept": 3}])
     plan["recompute"] = draw.choice(["none", "selective", "full"])
     if plan["recompute"] != "none" and draw.random() < 0.2:
         plan["recompute_blocks"] = 1
