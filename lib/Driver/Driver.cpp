@@ -4,6 +4,7 @@
 #include "Flags/CommandLine.h"
 #include "Flags/Configured.h"
 
+#include "dtc-io/Environment.h"
 #include "dtc-io/ExitCodes.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CommandLine.h"
@@ -112,6 +113,8 @@ struct CommandLine {
     for (const CLI::App *command : app.get_subcommands())
       if (std::string wrong = rt::findEmptyValue(*command); !wrong.empty())
         throw CLI::ValidationError(wrong);
+    if (std::string wrong = io::findWrongVariable(); !wrong.empty())
+      throw CLI::ValidationError(wrong);
   }
 
   void checkModel() const {

@@ -5,17 +5,17 @@
 
 namespace dtc::io {
 
-static std::string valueOf(const char *variable) {
+static std::filesystem::path folderOf(const char *variable) {
   const char *value = std::getenv(variable);
   return value ? value : "";
 }
 
-std::string inUserCache(const std::string &name, const char *variable) {
+std::string inUserCache(const std::string &name, Variable variable) {
   if (std::string asked = valueOf(variable); !asked.empty())
     return asked == "off" ? "" : asked;
-  std::filesystem::path folder = valueOf("XDG_CACHE_HOME");
-  if (folder.empty() && !valueOf("HOME").empty())
-    folder = std::filesystem::path(valueOf("HOME")) / ".cache";
+  std::filesystem::path folder = folderOf("XDG_CACHE_HOME");
+  if (const std::filesystem::path home = folderOf("HOME"); folder.empty() && !home.empty())
+    folder = home / ".cache";
   return folder.is_absolute() ? (folder / "dtc" / name).string() : "";
 }
 

@@ -1,6 +1,7 @@
 #include "dtc-rt/CommandLine.h"
 
 #include "dtc-io/EditDistance.h"
+#include "dtc-io/Environment.h"
 #include "dtc-io/ExitCodes.h"
 #include "dtc-io/PrintableLine.h"
 #include "dtc-io/SuddenEnd.h"
@@ -126,8 +127,9 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
   std::vector<std::string> rest = app.remaining();
   if (!rest.empty())
     return {ErrorCategory::Usage, unknownFlag(app, rest.front())};
-  if (std::string wrong = findEmptyValue(app); !wrong.empty())
-    return {ErrorCategory::Usage, wrong};
+  for (const std::string &wrong : {findEmptyValue(app), io::findWrongVariable()})
+    if (!wrong.empty())
+      return {ErrorCategory::Usage, wrong};
   if (options.artifact.empty())
     return {ErrorCategory::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
   if (options.timeoutSeconds && !std::isfinite(*options.timeoutSeconds)) // which no range refuses

@@ -3,6 +3,7 @@
 #include "RankRequests.h"
 #include "Session.h"
 
+#include "dtc-io/Environment.h"
 #include "dtc-rt/Files/OutputConflicts.h"
 #include "dtc-rt/Program/MappedFile.h"
 #include "dtc-rt/Threads/ThreadCommunicator.h"
@@ -108,6 +109,8 @@ Trainer::~Trainer() {
 
 Result<std::unique_ptr<Trainer>> Trainer::open(const std::string &artifact,
                                                const Options &options) {
+  if (std::string wrong = io::findWrongVariable(); !wrong.empty())
+    return Status(ErrorCategory::Usage, wrong);
   RunOptions asked;
   asked.artifact = artifact;
   asked.seed = options.seed;

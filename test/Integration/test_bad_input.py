@@ -80,6 +80,25 @@ def test_flags_of_nothing_count_as_given_to_a_run(artifact, flag):
     refused(call("dtc-run", artifact, "--data", MODELS / "mlp.data.safetensors", f"{flag}="), 2, flag)
 
 
+@pytest.mark.parametrize("variable,value,words", [
+    ("DTC_COLLECTIVES", "later", "expected start, wait or thread, got 'later'"),
+    ("DTC_CUBLASLT_EPILOGUES", "maybe", "expected 0 or 1, got 'maybe'"),
+    ("DTC_CALIBRATION", "no", "expected off or a file, got 'no'"),
+])
+def test_unknown_values_of_variables(artifact, tmp_path, monkeypatch, variable, value, words):
+    monkeypatch.setenv(variable, value)
+    for command in (["dtc", "plan", MODELS / "mlp.onnx"], ["dtc", "inspect", artifact],
+                    ["dtc-run", artifact, "--data", MODELS / "mlp.data.safetensors", "--processes"]):
+        refused(call(*command, cwd=tmp_path), 2, f"{variable}: {words}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("flags", [["--verify", "--no-verify"], ["--no-verify", "--verify"], ["--verify=false", "--verify"]])
+def test_a_flag_that_contradicts_itself(tmp_path, flags):
+    refused(call("dtc", "compile", MODELS / "mlp.onnx", *COMPILE, "-o", tmp_path / "o", *flags), 2, "--verify and --no-verify")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("arguments,words", [
     ([], ["a command is required", "compile, plan"]),
     (["complie", "m.onnx"], ["unknown command complie", "compile"]),

@@ -21,7 +21,7 @@ static std::string measuredFile() {
   int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
   return io::inUserCache("cpu-" + llvm::sys::getHostCPUName().str() + "-" + std::to_string(cores) +
                              ".yaml",
-                         "DTC_CALIBRATION");
+                         io::Variable::Calibration);
 }
 
 static Outcome<plan::Cluster> load(const std::string &nameOrFile) {

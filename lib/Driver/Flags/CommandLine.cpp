@@ -330,12 +330,21 @@ static std::optional<Error> resolveBatchDims(const RawOptions &raw, Options &opt
   return std::nullopt;
 }
 
+/// Whether a flag is given both ways.
+static bool isContradictory(const CLI::App &command, const char *flag) {
+  const CLI::Option *option = command.get_option_no_throw(flag);
+  return option && llvm::is_contained(option->results(), "true") &&
+         llvm::is_contained(option->results(), "false");
+}
+
 /// What is asked for beside the answer: that it can be had, and where it goes.
 static std::optional<Error> checkAsked(const CLI::App &command, const RawOptions &raw,
                                        const Options &options, bool compiling) {
   for (const char *flag : {"--plan", "--save-plan", "--trace", "--explain"})
     if (!options.compare.empty() && command.count(flag))
       return usage(std::string(flag) + " and --compare exclude each other");
+  if (isContradictory(command, "--verify"))
+    return usage("--verify and --no-verify exclude each other");
   for (auto [given, flag, phase] :
        {std::tuple{!options.savePlan.empty(), "--save-plan", Phase::Plan},
         std::tuple{!options.trace.empty(), "--trace", Phase::Plan},

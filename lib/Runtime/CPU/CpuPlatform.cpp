@@ -2,11 +2,10 @@
 
 #include "CpuOperations.h"
 
+#include "dtc-io/Environment.h"
 #include "dtc-rt/CPU/Arena.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 namespace dtc::rt {
 namespace {
@@ -182,26 +181,20 @@ std::unique_ptr<Platform> createCpuPlatform(std::optional<CollectiveMoment> mome
   return std::make_unique<CpuPlatform>(moment);
 }
 
-static Result<std::optional<CollectiveMoment>> momentFromEnvironment() {
-  const char *name = std::getenv("DTC_COLLECTIVES");
-  if (!name || !*name)
-    return std::optional<CollectiveMoment>();
+static std::optional<CollectiveMoment> momentFromEnvironment() {
+  const std::string name = io::valueOf(io::Variable::Collectives);
   for (auto [known, moment] : {std::pair("start", CollectiveMoment::Start),
                                {"wait", CollectiveMoment::Wait},
                                {"thread", CollectiveMoment::Thread}})
-    if (std::string_view(name) == known)
-      return std::optional(moment);
-  return Status(ErrorCategory::Usage,
-                std::string("DTC_COLLECTIVES must be start, wait or thread: ") + name);
+    if (name == known)
+      return moment;
+  return std::nullopt;
 }
 
 Result<std::unique_ptr<Platform>> openCpuPlatform(const Manifest &manifest, int64_t) {
   if (Status status = checkProcessor(manifest); !status.isOk())
     return status;
-  auto moment = momentFromEnvironment();
-  if (!moment)
-    return moment.status();
-  return createCpuPlatform(*moment);
+  return createCpuPlatform(momentFromEnvironment());
 }
 
 } // namespace dtc::rt

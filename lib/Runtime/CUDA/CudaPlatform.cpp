@@ -256,7 +256,7 @@ private:
   std::mutex mutex;
   std::map<int, uint64_t> contexts; ///< bytes, by GPU; under the mutex
   Libraries libraries;
-  AlgorithmCache algorithms{io::inUserCache("cublaslt", "DTC_CUBLASLT_CACHE")};
+  AlgorithmCache algorithms{io::inUserCache("cublaslt", io::Variable::CublasLtCache)};
   std::shared_ptr<LedgerBook> book = std::make_shared<LedgerBook>(); ///< of ranks that are threads
 };
 

@@ -1,7 +1,6 @@
 #include "SharedTurn.h"
 
-#include <cstdlib>
-#include <cstring>
+#include "dtc-io/Environment.h"
 
 namespace dtc::rt::cuda {
 namespace {
@@ -17,10 +16,7 @@ struct Turns {
 
 } // namespace
 
-bool sharesGpu() {
-  const char *wanted = std::getenv("DTC_SHARE_GPU");
-  return wanted && std::strcmp(wanted, "1") == 0;
-}
+bool sharesGpu() { return io::valueOf(io::Variable::ShareGpu) == "1"; }
 
 SharedTurn::SharedTurn() : isTaken(sharesGpu()) {
   if (isTaken)

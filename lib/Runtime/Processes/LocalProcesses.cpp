@@ -1,5 +1,6 @@
 #include "dtc-rt/Processes/LocalProcesses.h"
 #include "dtc-io/ExitCodes.h"
+#include "dtc-io/PrintableLine.h"
 
 #include "Asio.h"
 #include "EndSignals.h"
@@ -13,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
@@ -260,8 +262,11 @@ std::optional<ParentLink> ParentLink::find() {
   if (!parent)
     return std::nullopt;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != std::atoi(parent)) // it ended before
+  if (::getppid() != std::atoi(parent)) {
+    std::fprintf(stderr, "dtc-run: error: %s: the process that starts the ranks has ended: %s\n",
+                 kParentVariable, io::printableLine(parent).c_str());
     std::_Exit(io::exitCodeOf(ErrorCategory::Failed));
+  }
   return ParentLink(kParentDescriptor);
 }
 

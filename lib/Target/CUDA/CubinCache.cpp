@@ -78,7 +78,7 @@ void keep(const AddStreamFn &addStream, const std::vector<char> &cubin) {
 
 CubinCache::CubinCache(std::string ptxas)
     : ptxas(std::move(ptxas)), tool(identityOf(this->ptxas)),
-      folder(io::inUserCache("cubins", "DTC_CUBIN_CACHE")) {}
+      folder(io::inUserCache("cubins", io::Variable::CubinCache)) {}
 
 CubinCache::~CubinCache() {
   if (hasGrown)

@@ -4,14 +4,13 @@
 #include "LibraryCalls.h"
 #include "Ptx.h"
 
+#include "dtc-io/Environment.h"
 #include "dtc/Target/CUDA/CodeObject.h"
 #include "dtc/Target/LibraryRecords.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-
-#include <cstdlib>
 
 using namespace mlir;
 
@@ -29,17 +28,11 @@ constexpr int64_t kMostPieces = 48, kMostOperands = 500;
 
 /// No other form of a product is in an artifact: where a GPU's cuBLASLt lacks one, compiling
 /// without is the way out.
-bool usesEpilogues() {
-  const char *given = std::getenv("DTC_CUBLASLT_EPILOGUES");
-  return !given || StringRef(given) != "0";
-}
+bool usesEpilogues() { return io::valueOf(io::Variable::CublasLtEpilogues) != "0"; }
 
 /// cuDNN's planner has engines for parts of tensors. Where a GPU's gave other results, compiling
 /// without is the way out.
-bool readsParts() {
-  const char *given = std::getenv("DTC_CUDNN_PARTS");
-  return !given || StringRef(given) != "0";
-}
+bool readsParts() { return io::valueOf(io::Variable::CudnnParts) != "0"; }
 
 class CudaTarget : public target::Target {
 public:
