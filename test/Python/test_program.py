@@ -360,3 +360,11 @@ def test_evaluation_is_that_of_the_command_line_and_changes_nothing(run, batches
     with pytest.raises(dtc.InputError, match="nothing.npz"):
         program.evaluate("nothing.npz")
     assert facts([program.step(batches[3])]) == log(run, "ordered")[3:4]
+
+
+def test_an_unknown_value_of_a_variable_is_wrong_usage(tmp_path, monkeypatch):
+    check("dtc", "compile", GPT2, *FLAGS, "-o", tmp_path / "m.dtc")
+    monkeypatch.setenv("DTC_COLLECTIVES", "later")
+    for asked in (make, lambda: dtc.load(tmp_path / "m.dtc")):
+        with pytest.raises(dtc.UsageError, match="DTC_COLLECTIVES: expected start, wait or thread, got 'later'"):
+            asked()
