@@ -42,9 +42,11 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options("SHELL:-Xclang -fno-pch-timestamp")
 endif()
 
-# The precompiled header of plain C++: the standard library and the JSON reader,
-# which take longer to parse than most of our files.
+# The precompiled header of plain C++: the standard library, the JSON reader and the format of programs, which take
+# longer to parse than most of our files.
+include(DtcProgramFormat)
 add_library(dtcPlainPch OBJECT ${PROJECT_SOURCE_DIR}/cmake/PlainPch.cpp)
+target_link_libraries(dtcPlainPch PRIVATE dtcProgramFormat)
 target_precompile_headers(dtcPlainPch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/PlainPch.h)
 
 # dtc_add_library(NAME [MLIR] SOURCES file... [LINK target...] [DEPENDS target...])
@@ -70,4 +72,11 @@ function(dtc_add_library name)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
+endfunction()
+
+# A program takes a precompiled header, too. Those are made with -fPIC, and programs get -fPIE.
+function(dtc_reuse_header program from)
+  set_target_properties(${program} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${program} PRIVATE -fPIC)
+  target_precompile_headers(${program} REUSE_FROM ${from})
 endfunction()

@@ -20,7 +20,7 @@ target_link_libraries(dtcMLIR INTERFACE MLIR LLVM)
 add_library(dtcMLIRPch OBJECT ${PROJECT_SOURCE_DIR}/cmake/Pch.cpp)
 target_include_directories(dtcMLIRPch PUBLIC
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
-target_link_libraries(dtcMLIRPch PUBLIC dtcMLIR)
+target_link_libraries(dtcMLIRPch PUBLIC dtcMLIR dtcProgramFormat)
 target_precompile_headers(dtcMLIRPch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/Pch.h)
 
 # dtc_tablegen(TARGET in.td gen-flag out.inc [gen-flag out.inc]...)
@@ -36,6 +36,7 @@ function(dtc_tablegen target source)
   add_dependencies(dtc-headers ${target})
 endfunction()
 add_custom_target(dtc-headers)
+add_dependencies(dtcMLIRPch dtc-headers)
 
 # dtc_passes(NAME): makes Passes.h.inc of the folder's Passes.td, with registerNAMEPasses, and
 # docs/passes/NAME.md in the build folder by the target dtc-docs.

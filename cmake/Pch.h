@@ -1,5 +1,7 @@
-// The headers that most translation units of the compiler share.
+// The headers that most translation units of the compiler share, or that take long to parse.
 #pragma once
+#include "dtc-rt/Program_generated.h"
+#include "dtc/Dialect/Graph/Graph.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -20,6 +22,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

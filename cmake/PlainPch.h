@@ -1,5 +1,6 @@
-// The headers that most translation units of plain C++ share.
+// The headers that most translation units of plain C++ share, or that take long to parse.
 #pragma once
+#include "dtc-rt/Program_generated.h"
 #include <algorithm>
 #include <array>
 #include <chrono>

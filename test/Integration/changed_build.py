@@ -25,6 +25,12 @@ def commands(target: str) -> str:
     return run(["ninja", "-t", "commands", target], BUILD).splitlines()[-1]
 
 
+def listed(source: pathlib.Path) -> list[str]:
+    """The words of the command that compiles a source in the build folder."""
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    return shlex.split(next(entry["command"] for entry in entries if pathlib.Path(entry["file"]) == source))
+
+
 def tablegen(name: str) -> list[str]:
     """The words of the command that makes a file by tablegen."""
     return shlex.split(re.search(r"(\S*mlir-tblgen .*?) -d ", commands(name))[1])
@@ -44,6 +50,8 @@ class ChangedBuild:
     def __init__(self, folder: pathlib.Path, *copied: str) -> None:
         self.folder = folder
         self.generated = folder / "generated"
+        self.copied = copied
+        self.first = ["-I", str(folder / "include"), "-I", str(self.generated / "include")]
         for part in copied:
             shutil.copytree(ROOT / part, folder / part)
 
@@ -64,15 +72,28 @@ class ChangedBuild:
 
     def compile(self, source: str, *, like: str = "") -> pathlib.Path:
         """An object file. `like`: the source whose command is taken, for one that the project doesn't have."""
-        listed = json.loads((BUILD / "compile_commands.json").read_text())
-        entry = next(entry for entry in listed if pathlib.Path(entry["file"]) == ROOT / (like or source))
-        words = shlex.split(entry["command"])
+        words = listed(ROOT / (like or source))
         target = self.folder / (source.replace("/", "-") + ".o")
         words[words.index("-o") + 1] = str(target)
         words[words.index("-c") + 1] = str(self.folder / source)
-        first = ["-I", self.folder / "include", "-I", self.generated / "include"]
-        run([words[0], *first, *words[1:]], pathlib.Path(entry["directory"]))
+        if "-include-pch" in words:
+            place = words.index("-include-pch") + 2
+            words[place] = self.header(words[place])
+        run([words[0], *self.first, *words[1:]], BUILD)
         return target
+
+    def header(self, made: str) -> str:
+        """A precompiled header: that of the build folder, unless it has read what is copied here."""
+        read = run(["ninja", "-t", "deps", pathlib.Path(made).relative_to(BUILD)], BUILD)
+        if not any(f" {ROOT / part}/" in read for part in self.copied):
+            return made
+        target = self.folder / pathlib.Path(made).parent.name / "copy.pch"
+        if not target.exists():
+            target.parent.mkdir()
+            words = listed(pathlib.Path(made).with_suffix(".cxx"))
+            words[words.index("-o") + 1] = str(target)
+            run([words[0], *self.first, *words[1:]], BUILD)
+        return str(target)
 
     def link(self, target: str, objects: list[pathlib.Path]) -> pathlib.Path:
         """The program with these objects instead of those that its libraries have."""
