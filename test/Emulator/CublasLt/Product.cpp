@@ -162,6 +162,12 @@ template <typename T> void runBatch(const Product &product, int batch, const Dev
                     memory);
   auto b = dense<T>(product.b, product.layoutB, product.description.b == CUBLAS_OP_T, batch, k, n,
                     memory);
+  if (product.description.sumsA() || product.description.sumsB())
+    sumOperand(product, a, b, memory);
+  if (product.description.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
+    for (std::vector<T> *operand : {&a, &b})
+      for (T &number : *operand)
+        number = roundToTF32(static_cast<float>(number));
   std::vector<T> sums = multiplyBlocked(a, b, m, n, k, product.order);
   const MatrixLayout &c = product.layoutC, &d = product.layoutD;
   const std::byte *old =
@@ -175,8 +181,6 @@ template <typename T> void runBatch(const Product &product, int batch, const Dev
         value += product.beta * load(old + c.index(i, j) * bytesOf(c.type), c.type);
       store(result + d.index(i, j) * bytesOf(d.type), d.type, finish(product, value, i, j, memory));
     }
-  if (product.description.sumsA() || product.description.sumsB())
-    sumOperand(product, a, b, memory);
 }
 
 Accesses accessesOf(const Product &product) {

@@ -2,11 +2,11 @@
 
 #include "Emulator/Device/DeviceMemory.h"
 #include "Emulator/Device/Fault.h"
+#include "Emulator/Device/FloatElements.h"
 #include "dtc-cuda/Cudnn.h"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 namespace dtc::emulator {
 
@@ -28,13 +28,6 @@ std::array<int64_t, 3> windowOf(const std::vector<int64_t> &values, int64_t miss
   std::array<int64_t, 3> window = {missing, missing, missing};
   std::copy(values.begin(), values.end(), window.end() - values.size());
   return window;
-}
-
-float roundToTF32(float value) {
-  constexpr uint32_t kDropped = 13;
-  auto bits = std::bit_cast<uint32_t>(value);
-  bits += (1U << (kDropped - 1)) - 1 + (bits >> kDropped & 1);
-  return std::bit_cast<float>(bits & ~((1U << kDropped) - 1));
 }
 
 /// The loops over all products of an element of the weight with a row of the input or output.

@@ -27,6 +27,12 @@ uint16_t roundToBf16(float value) {
 
 } // namespace
 
+float roundToTF32(float value) {
+  if (std::isnan(value))
+    return value;
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000) & ~0x1fffU);
+}
+
 unsigned bytesOf(FloatKind kind) {
   switch (kind) {
   case FloatKind::F16:

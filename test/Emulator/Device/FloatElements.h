@@ -12,4 +12,7 @@ double loadFloat(const std::byte *place, FloatKind kind);
 /// To the nearest, ties to even.
 void storeFloat(std::byte *place, FloatKind kind, double value);
 
+/// To the nearest number with 10 bits behind the point, ties away from zero, as cvt.rna.tf32.f32.
+float roundToTF32(float value);
+
 } // namespace dtc::emulator
