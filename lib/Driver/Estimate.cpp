@@ -31,12 +31,15 @@ struct Job {
 
 /// "bf16": of weights.
 static std::string weightsOf(training::Precision precision) {
-  return precision == training::Precision::BF16True ? "bf16" : nameOf(precision);
+  using training::Precision;
+  if (precision == Precision::TF32)
+    return "fp32";
+  return precision == Precision::BF16True ? "bf16" : nameOf(precision);
 }
 
 static std::string optimizerOf(const EstimateOptions &options) {
   const training::Precision precision = options.base.train.precision;
-  if (precision == training::Precision::F32)
+  if (precision == training::Precision::F32 || precision == training::Precision::TF32)
     return "Adam, all of it in fp32: 16 bytes a parameter";
   if (precision == training::Precision::BF16True)
     return "Adam, all of it in bf16: 8 bytes a parameter";

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <set>
 
 namespace dtc::driver {
@@ -114,6 +115,8 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
   facts["kernels"] = kernelsOf(*programs, manifest.at("processor").at("arch"));
   facts["library_calls"] = manifest.at("library_calls");
   facts["epilogues"] = manifest.value("epilogues", ordered_json::object());
+  facts["tf32"] = std::any_of(programs->begin(), programs->end(),
+                              [](const rt::ProgramView &program) { return program->tf32(); });
   for (const char *key : {"collectives", "arena_bytes"})
     facts[key] = manifest.at(key);
   facts["host_bytes"] = ordered_json::array();

@@ -177,6 +177,8 @@ Failure package(const Environment &env, const Options &options, Scheduled &sched
     auto built = lower::buildProgram(role);
     if (failed(built))
       return ErrorCategory::Failed;
+    // The IR is in f32 throughout: which products are rounded doesn't change what a pass may do.
+    built->program->tf32 = options.train.precision == training::Precision::TF32;
     inputs.roles.push_back({built->program.get(), built->ranks, role});
     programs.push_back(std::move(*built));
   }

@@ -9,6 +9,7 @@
 #include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/PlanFile.h"
 #include "dtc/Plan/Plan/Settings.h"
+#include "dtc/Plan/Plan/TF32.h"
 #include "dtc/Plan/Plan/TextFile.h"
 
 #include "llvm/ADT/bit.h"
@@ -66,15 +67,22 @@ static Result<plan::Cluster> clusterFor(const Options &options, const plan::Pres
   return plan::loadClusterFor(options.cluster, software->second);
 }
 
-/// Kernels are made for sm_80 and newer.
+/// Kernels are made for sm_80 and newer, which have TF32.
 static std::string whyTooOld(const Options &options, const plan::Cluster &cluster) {
+  const bool tf32 = options.train.precision == training::Precision::TF32;
+  const bool compiles = options.target == Target::CUDA && !options.onlyPlan;
+  if (!compiles && !tf32)
+    return "";
   std::vector<const plan::DeviceSpec *> devices = {&cluster.device};
   for (const plan::NodeGroup &group : cluster.others)
     devices.push_back(&group.device);
   for (const plan::DeviceSpec *device : devices)
     if (device->architecture == plan::Architecture::Volta)
-      return "--cluster " + options.cluster + ": dtc plans for its " + device->name +
-             ", but compiles for GPUs of sm_80 and newer";
+      return "--cluster " + options.cluster +
+             (tf32
+                  ? ": --precision tf32 needs tensor cores that its " + device->name + " hasn't got"
+                  : ": dtc plans for its " + device->name +
+                        ", but compiles for GPUs of sm_80 and newer");
   return "";
 }
 
@@ -85,8 +93,7 @@ static Outcome<plan::Cluster> clusterOf(const Options &options, const plan::Pres
   auto cluster = preset ? clusterFor(options, *preset) : plan::loadCluster(options.cluster);
   if (!cluster)
     return fail(cluster.error());
-  const bool compiles = options.target == Target::CUDA && !options.onlyPlan;
-  if (std::string why = compiles ? whyTooOld(options, *cluster) : ""; !why.empty())
+  if (std::string why = whyTooOld(options, *cluster); !why.empty())
     return fail(Error{why, ErrorCategory::Usage});
   return std::move(*cluster);
 }
@@ -174,6 +181,8 @@ Outcome<Request> readRequest(const Options &options) {
   request.headroom =
       options.memoryHeadroom.value_or(request.preset ? request.preset->errors.memory : 0);
   keepFree(request.cluster, request.headroom);
+  if (options.train.precision == training::Precision::TF32)
+    request.cluster = plan::withTF32(std::move(request.cluster));
   // The artifact fixes the threads of a rank: fewer than there are cores for are planned for.
   if (cluster->sharedMemory)
     request.cluster.cores = std::min(cluster->cores, options.threadsPerRank * options.devices);

@@ -108,6 +108,8 @@ std::string artifactText(const Json &facts) {
        << facts["library_calls"].dump();
   if (!facts["epilogues"].empty())
     text << ", of the products with " << facts["epilogues"].dump();
+  if (facts["tf32"] == true)
+    text << ", which may round fp32 to TF32";
   text << "\n";
   writeExchanges(text, facts["exchanges"]);
   text << "beside computation " << facts["in_flight"].dump() << "\narena a rank";

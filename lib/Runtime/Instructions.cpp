@@ -64,10 +64,10 @@ public:
       if (ref)
         result.refs.push_back(*ref);
     addScratch(op.scratch(), op.scratch_bytes());
-    result.operation =
-        MatmulSpec{{stridedTensor(*op.a()), stridedTensor(*op.b()), stridedTensor(*op.c()),
-                    op.epilogue(), op.matrix() != nullptr, op.addend() != nullptr},
-                   op.scratch() ? op.scratch_bytes() : 0};
+    result.operation = MatmulSpec{{stridedTensor(*op.a()), stridedTensor(*op.b()),
+                                   stridedTensor(*op.c()), op.epilogue(), op.matrix() != nullptr,
+                                   op.addend() != nullptr, roundsToTF32(*op.a())},
+                                  op.scratch() ? op.scratch_bytes() : 0};
   }
 
   void add(const fbs::Conv &op) {
@@ -81,7 +81,8 @@ public:
                   dimsOf(op.pad_low()),
                   dimsOf(op.pad_high()),
                   dimsOf(op.dilations()),
-                  op.groups()};
+                  op.groups(),
+                  roundsToTF32(*op.input())};
     result.operation = ConvSpec{std::move(call), op.scratch() ? op.scratch_bytes() : 0};
   }
 
@@ -143,6 +144,9 @@ public:
   }
 
 private:
+  bool roundsToTF32(const fbs::Tensor &operand) const {
+    return program.tf32() && operand.dtype() == fbs::DType::F32;
+  }
   void addTensors(std::initializer_list<const fbs::Tensor *> tensors) {
     for (const fbs::Tensor *tensor : tensors)
       result.refs.push_back(*tensor->ref());

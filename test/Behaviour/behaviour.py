@@ -46,7 +46,7 @@ BIN = ROOT / "build" / "bin"
 RUNS = ["test_training", "test_memory", "test_families", "test_main_job", "test_weights", "test_own_loss", "test_indices",
         "test_selection", "test_resize", "test_precision", "test_pipelines", "test_cuda", "test_cuda_models", "test_autotune", "test_zero", "test_recomputation", "test_orders",
         "test_pytorch", "test_context_parallel", "test_dropout", "test_grid", "test_overlap", "test_torchscript",
-        "test_adapters", "test_losses", "test_step_vector", "test_loss_scaling", "test_bf16_true", "test_offload", "test_free_choice",
+        "test_adapters", "test_losses", "test_step_vector", "test_loss_scaling", "test_bf16_true", "test_tf32", "test_offload", "test_free_choice",
         "test_batch_norm", "test_forward_pipelines", "test_capacity",
         "test_stage_groups", "test_buckets", "test_eval_mode", "test_looked_up_experts", "test_padding"]
 #: The tests that plan. A full record has their answers, too.

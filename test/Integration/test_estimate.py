@@ -258,7 +258,7 @@ def test_the_table(models):
     ([MODELS / "mlp.onnx", "--lora-rank", -1], 2, "--lora-rank must be between 0 and 65536, got -1"),
     ([MODELS / "mlp.onnx", "--gpus", 0], 2, "--gpus must be between 1"),
     ([MODELS / "mlp.onnx", "--gradients", "fp8"], 2, "--gradients: expected bf16|fp32, got 'fp8'"),
-    ([MODELS / "mlp.onnx", "--precision", "int4"], 2, "--precision: expected fp32|bf16|fp16|bf16-true, got 'int4'"),
+    ([MODELS / "mlp.onnx", "--precision", "int4"], 2, "--precision: expected fp32|tf32|bf16|fp16|bf16-true, got 'int4'"),
     ([MODELS / "mlp.onnx", "--quantization", "int3"], 2, "--quantization: expected none|int8|int4, got 'int3'"),
     ([MODELS / "mlp.onnx", "--micro-batch", 0], 2, "--micro-batch must be between 1 and 4096, got 0"),
     ([MODELS / "mlp.onnx", "--loss", "none"], 2, "--loss"),

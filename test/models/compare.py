@@ -1,7 +1,7 @@
 """Compares two folders that export.py wrote: the committed one and one made just now, perhaps by other versions.
 
-Losses agree within 1e-5, gradient norms within 1e-4 (bf16 and bf16-true: 5e-3 and 5e-2, fp16: 1e-3 and 1e-2, since
-processors round them differently),
+Losses agree within 1e-5, gradient norms within 1e-4 (tf32, bf16 and bf16-true: 5e-3 and 5e-2, fp16: 1e-3 and
+1e-2, since processors round them differently),
 final weights within a bound that grows with what rounding does to each. Initializers and data agree exactly. Graphs
 may be written differently by other versions: the same batch must give the same logits by ONNX's reference evaluator,
 and PyTorch's loss.
@@ -27,8 +27,8 @@ import sampled_weights
 import zoo
 from samples import IGNORED
 
-LOSS = {"fp32": 1e-5, "bf16": 5e-3, "fp16": 1e-3, "bf16-true": 5e-3}
-NORM = {"fp32": 1e-4, "bf16": 5e-2, "fp16": 1e-2, "bf16-true": 5e-2}
+LOSS = {"fp32": 1e-5, "tf32": 5e-3, "bf16": 5e-3, "fp16": 1e-3, "bf16-true": 5e-3}
+NORM = {"fp32": 1e-4, "tf32": 5e-2, "bf16": 5e-2, "fp16": 1e-2, "bf16-true": 5e-2}
 WEIGHT = 1e-5  # absolute, and 100 times the difference between two of PyTorch's own runs
 LOGITS = 1e-4
 _NOT_MADE = ": only in the repository"
@@ -85,7 +85,7 @@ def _compare(committed: Path, made: Path) -> list[str]:
 
 
 def _compare_trajectories(committed: dict, made: dict) -> list[str]:
-    precision = next((half for half in ("bf16", "fp16", "bf16-true") if half in made["flags"]), "fp32")
+    precision = next((half for half in ("tf32", "bf16", "fp16", "bf16-true") if half in made["flags"]), "fp32")
     if committed["flags"] != made["flags"] or len(committed["steps"]) != len(made["steps"]):
         return ["other flags or another number of steps"]
     return differing_steps(committed["steps"], made["steps"], precision)

@@ -104,9 +104,8 @@ def _write_trajectories(model: zoo.Model, folder: Path) -> None:
         stem = f"{model.name}.{recipe.name}"
         _progress(stem)
         run = reference.train(model, recipe, data, reference.numerics_of(recipe))
-        single = reference.numerics_of(recipe).compute == torch.float32
         extra = {}
-        if single:
+        if reference.numerics_of(recipe) == reference.Numerics():
             extra["rounding"] = reference.rounding(model, recipe, data, run)
             extra["rounding"]["nudged"] = reference.nudged(model, recipe, data, run)
         flags = recipe.flags() + (["--padding-idx", model.padding] if model.padding else [])

@@ -20,6 +20,7 @@ import torch
 from safetensors.numpy import load_file
 from torch import nn
 
+import tf32
 import zoo
 from draw import uniform
 from samples import IGNORED
@@ -110,6 +111,7 @@ RECIPES = (
     Recipe("clip", _ADAMW | {"clip-grad-norm": 0.25}, _GRID),
     Recipe("sgd_clip", _SGD | {"weight-decay": 0.0, "clip-grad-norm": 0.25}, _GRID),
     Recipe("weighted", _SGD | {"weight-decay": 0.0, "label-smoothing": 0.1, "class-weights": _CLASS_WEIGHTS}, ("gpt2",)),
+    Recipe("tf32", _ADAMW | {"precision": "tf32"}, ("gpt2", "mlp", "resnet_tiny")),
     Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mistral", "mlp", "resnet_tiny")),
     Recipe("bf16-true", _ADAMW | {"precision": "bf16-true", "clip-grad-norm": 0.25}, ("gpt2", "llama", "mlp")),
     # Some of the first steps overflow, and the scale grows after others.
@@ -154,6 +156,7 @@ class Numerics:
     compute: torch.dtype = torch.float32
     master: torch.dtype = torch.float32
     micro_batches: int = 1
+    tf32: bool = False  # operands of products and convolutions are rounded to it
     nudge: int = 0  # unless 0, each weight begins up to one rounding away; numbers the draws
 
     @property
@@ -198,7 +201,7 @@ def train(model: zoo.Model, recipe: Recipe, data: Mapping[str, np.ndarray], nume
     for step in range(1, STEPS + 1):
         chosen = (np.arange(GLOBAL_BATCH) + (step - 1) * GLOBAL_BATCH) % model.samples
         batch = {name: torch.from_numpy(array[chosen]) for name, array in data.items()}
-        with draws(step) if draws else nullcontext():
+        with draws(step) if draws else nullcontext(), tf32.products() if numerics.tf32 else nullcontext():
             loss = _gradients(module, model.inputs, batch, numerics, masters, recipe, scaler)
         if scaler:
             scaler.unscale_(optimizer)
@@ -307,7 +310,8 @@ def _update(
 def numerics_of(recipe: Recipe) -> Numerics:
     """The numerics that the recipe asks for."""
     bf16 = torch.bfloat16
-    numerics = {"bf16": Numerics(bf16), "fp16": Numerics(torch.float16), "bf16-true": Numerics(bf16, bf16)}
+    numerics = {"tf32": Numerics(tf32=True), "bf16": Numerics(bf16), "fp16": Numerics(torch.float16),
+                "bf16-true": Numerics(bf16, bf16)}
     return numerics.get(str(recipe.options.get("precision")), Numerics())
 
 

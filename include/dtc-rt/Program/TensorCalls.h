@@ -22,6 +22,7 @@ struct MatmulCall {
   fbs::Epilogue epilogue = fbs::Epilogue::None;
   bool hasMatrix = false;
   bool hasAddend = false;
+  bool tf32 = false; ///< as in Program.fbs; of operands in f32
 };
 
 /// Whether an epilogue reads a bias or writes sums.
@@ -36,6 +37,7 @@ struct ConvCall {
   StridedTensor input, weight, output;
   Dims strides, padLow, padHigh, dilations;
   int64_t groups = 1;
+  bool tf32 = false; ///< as in Program.fbs; of operands in f32
 };
 
 /// See Attention in Program.fbs.

@@ -15,8 +15,8 @@ namespace dtc::training {
 enum class LossKind : uint8_t { CrossEntropy, MeanSquaredError, Output, None };
 enum class OptimizerKind : uint8_t { Sgd, Adam, AdamW };
 /// BF16 and F16 keep masters, states and gradients in f32; BF16True keeps all in bf16, without
-/// masters.
-enum class Precision : uint8_t { F32, BF16, F16, BF16True };
+/// masters. TF32 is F32 here: a GPU's libraries round what they multiply.
+enum class Precision : uint8_t { F32, BF16, F16, BF16True, TF32 };
 
 /// Low-rank adapters (LoRA), which are trained instead of the model.
 struct AdapterOptions {

@@ -259,7 +259,7 @@ static void declareTrainingFlags(CLI::App &command, RawOptions &raw, FlagSet fla
         "the file's for each data-parallel rank of the plan that is fastest a sample");
   shows(command.add_option("--micro-batch", raw.microBatch, "samples a microbatch and rank"),
         "the planner's choice");
-  shows(command.add_option("--precision", raw.precision, "fp32, bf16, fp16 or bf16-true"),
+  shows(command.add_option("--precision", raw.precision, "fp32, tf32, bf16, fp16 or bf16-true"),
         raw.precision);
 }
 
@@ -365,6 +365,7 @@ std::optional<Error> choosePrecision(const std::string &text, Options &options) 
   using training::Precision;
   return choose<Precision>("--precision", text,
                            {{"fp32", Precision::F32},
+                            {"tf32", Precision::TF32},
                             {"bf16", Precision::BF16},
                             {"fp16", Precision::F16},
                             {"bf16-true", Precision::BF16True}},
@@ -394,6 +395,8 @@ plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool com
     return *error;
   if (auto error = choosePrecision(raw.precision, options))
     return *error;
+  if (options.train.precision == training::Precision::TF32 && options.target != Target::CUDA)
+    return usage("--precision tf32 is for GPUs, with --gpus N or --target cuda");
   if (auto error = checkLossScale(options))
     return *error;
   for (auto &text : raw.shapes)

@@ -16,7 +16,7 @@ void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
   shows(command.add_option("--gpus", raw.common.gpus, "what so many hold"), "how few will do");
   shows(command.add_option("--lora-rank", raw.options.loraRank, "of adapters; 0: without them"),
         std::to_string(raw.options.loraRank));
-  shows(command.add_option("--precision", raw.precision, "fp32, bf16, fp16 or bf16-true"),
+  shows(command.add_option("--precision", raw.precision, "fp32, tf32, bf16, fp16 or bf16-true"),
         raw.precision);
   shows(command.add_option("--quantization", raw.quantization,
                            "of weights that don't train: none, int8 or int4"),

@@ -16,6 +16,8 @@ const char *nameOf(training::Precision precision) {
     return "bf16-true";
   case training::Precision::F16:
     return "fp16";
+  case training::Precision::TF32:
+    return "tf32";
   }
   return "";
 }

@@ -129,7 +129,7 @@ Status ConvOperation::choose(bool isWide) {
   Result<Descriptor *> operation = describeOperation(plan, isWide);
   if (!operation)
     return operation.status();
-  Status made = plan.make({*operation}, type, workspaceBytes);
+  Status made = plan.make({*operation}, type, workspaceBytes, call.tf32);
   if (made.category() == ErrorCategory::NoFit)
     return {ErrorCategory::NoFit, "cuDNN has no such convolution for " + queue.gpu.name() +
                                       " within " + std::to_string(workspaceBytes) +

@@ -9,19 +9,23 @@ namespace {
 
 constexpr size_t kMostEngines = 128;
 
+} // namespace
+
 /// Whether an engine computes what the program says, and, as far as its notes tell, the same bits
-/// every time. That attention's backward pass on Hopper adds by atomics, none of them says.
-bool isFaithful(const std::vector<cudnnBackendNumericalNote_t> &notes, cudnnDataType_t type) {
-  bool isWide = type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_DOUBLE;
+/// every time. That attention's backward pass on Hopper adds by atomics, none of them says. On
+/// operands of fp32, tensor cores compute in TF32.
+bool CudnnPlan::isFaithful(const std::vector<cudnnBackendNumericalNote_t> &notes,
+                           const Limits &limits) {
+  bool isExact =
+      limits.type == CUDNN_DATA_DOUBLE || (limits.type == CUDNN_DATA_FLOAT && !limits.tf32);
   return std::ranges::none_of(notes, [&](cudnnBackendNumericalNote_t note) {
     return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
            note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
            note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
-           note == CUDNN_NUMERICAL_NOTE_FFT || (isWide && note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+           note == CUDNN_NUMERICAL_NOTE_FFT ||
+           (isExact && note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
   });
 }
-
-} // namespace
 
 Dims stridesOf(const Dims &shape) {
   Dims strides(shape.size(), 1);
@@ -89,13 +93,13 @@ Result<Descriptor *> CudnnPlan::addVirtual(int64_t id, cudnnDataType_t type, con
 }
 
 Status CudnnPlan::make(const std::vector<Descriptor *> &operations, cudnnDataType_t type,
-                       uint64_t workspaceBytes) {
+                       uint64_t workspaceBytes, bool tf32) {
   Descriptor &graph = add(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   DTC_CUDA_TRY(graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)
                    .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, context)
                    .finish());
   for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    DTC_CUDA_TRY(findEngine(graph, mode, type, workspaceBytes));
+    DTC_CUDA_TRY(findEngine(graph, mode, {type, workspaceBytes, tf32}));
     if (plan)
       return Status::ok();
   }
@@ -103,7 +107,7 @@ Status CudnnPlan::make(const std::vector<Descriptor *> &operations, cudnnDataTyp
 }
 
 Status CudnnPlan::findEngine(const Descriptor &graph, cudnnBackendHeurMode_t mode,
-                             cudnnDataType_t type, uint64_t workspaceBytes) {
+                             const Limits &limits) {
   Descriptor &heuristic = add(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   Status asked = heuristic.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
                      .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
@@ -119,15 +123,14 @@ Status CudnnPlan::findEngine(const Descriptor &graph, cudnnBackendHeurMode_t mod
   if (!count)
     return count.status();
   for (int64_t i = 0; i < *count && !plan; ++i) {
-    DTC_CUDA_TRY(tryEngine(*configurations[i], type, workspaceBytes));
+    DTC_CUDA_TRY(tryEngine(*configurations[i], limits));
     if (plan)
       parts.push_back(std::move(configurations[i]));
   }
   return Status::ok();
 }
 
-Status CudnnPlan::tryEngine(const Descriptor &configuration, cudnnDataType_t type,
-                            uint64_t workspaceBytes) {
+Status CudnnPlan::tryEngine(const Descriptor &configuration, const Limits &limits) {
   std::vector<std::unique_ptr<Descriptor>> engine;
   engine.push_back(std::make_unique<Descriptor>(*cudnn, CUDNN_BACKEND_ENGINE_DESCRIPTOR));
   Result<int64_t> engines = configuration.get(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
@@ -136,7 +139,7 @@ Status CudnnPlan::tryEngine(const Descriptor &configuration, cudnnDataType_t typ
   auto notes = engine[0]->getNotes();
   if (!notes)
     return notes.status();
-  if (!isFaithful(*notes, type))
+  if (!isFaithful(*notes, limits))
     return Status::ok();
   auto made = std::make_unique<Descriptor>(*cudnn, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   Status finished = made->set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)
@@ -148,7 +151,7 @@ Status CudnnPlan::tryEngine(const Descriptor &configuration, cudnnDataType_t typ
   Result<int64_t> needed = made->getNumber(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
   if (!needed)
     return needed.status();
-  if (static_cast<uint64_t>(*needed) <= workspaceBytes)
+  if (static_cast<uint64_t>(*needed) <= limits.workspaceBytes)
     plan = std::move(made);
   return Status::ok();
 }

@@ -36,17 +36,25 @@ public:
                                   const Dims &strides);
 
   /// Takes the first engine that computes in `type` what the graph says, with the same bits
-  /// every time, and within the workspace. Has ErrorCategory::NoFit where there is none.
+  /// every time, and within the workspace. With `tf32` it may round operands of fp32 to TF32. Has
+  /// ErrorCategory::NoFit where there is none.
   Status make(const std::vector<Descriptor *> &operations, cudnnDataType_t type,
-              uint64_t workspaceBytes);
+              uint64_t workspaceBytes, bool tf32 = false);
 
   Status execute(const std::vector<int64_t> &ids, std::span<void *const> pointers, void *workspace,
                  CUstream stream) const;
 
 private:
-  Status findEngine(const Descriptor &graph, cudnnBackendHeurMode_t mode, cudnnDataType_t type,
-                    uint64_t workspaceBytes);
-  Status tryEngine(const Descriptor &configuration, cudnnDataType_t type, uint64_t workspaceBytes);
+  /// What an engine has to keep to.
+  struct Limits {
+    cudnnDataType_t type;
+    uint64_t workspaceBytes;
+    bool tf32;
+  };
+  static bool isFaithful(const std::vector<cudnnBackendNumericalNote_t> &notes,
+                         const Limits &limits);
+  Status findEngine(const Descriptor &graph, cudnnBackendHeurMode_t mode, const Limits &limits);
+  Status tryEngine(const Descriptor &configuration, const Limits &limits);
 
   const Cudnn *cudnn;
   cudnnHandle_t context;

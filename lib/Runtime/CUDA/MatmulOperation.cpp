@@ -151,6 +151,13 @@ cublasLtEpilogue_t epilogueOf(const MatmulCall &call) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+/// Sums are kept in fp32 at least. CUBLAS_COMPUTE_32F doesn't round operands to TF32.
+cublasComputeType_t computeTypeOf(const MatmulCall &call) {
+  if (call.c.dtype == fbs::DType::F64)
+    return CUBLAS_COMPUTE_64F;
+  return call.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 Status MatmulOperation::setEpilogue(const MatmulCall &call) const {
   if (call.epilogue == fbs::Epilogue::None)
     return Status::ok();
@@ -171,9 +178,7 @@ Status MatmulOperation::prepare(ProductTuner *tuner) {
               (operands == results || (results == CUDA_R_32F && *operands != CUDA_R_64F));
   if (!fits)
     return refused("cuBLASLt has no product of these element types");
-  // Sums are kept in fp32 at least. CUBLAS_COMPUTE_32F doesn't round operands to TF32.
-  DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulDescCreate, &desc.handle,
-                             isDouble ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+  DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulDescCreate, &desc.handle, computeTypeOf(call),
                              isDouble ? CUDA_R_64F : CUDA_R_32F));
   DTC_CUDA_TRY(setTransposed(CUBLASLT_MATMUL_DESC_TRANSA, plan.first));
   DTC_CUDA_TRY(setTransposed(CUBLASLT_MATMUL_DESC_TRANSB, plan.second));
@@ -193,7 +198,8 @@ std::string MatmulOperation::nameOf(bool isWide) const {
             std::to_string(matrix->ld) + " + " + std::to_string(matrix->batchStride) +
             (matrix->isTransposed ? " transposed" : "");
   return text + ", " + std::to_string(plan.batchCount) + " batches, epilogue " +
-         std::to_string(epilogueOf(call)) + (call.hasAddend ? ", added" : "") + ", aligned to " +
+         std::to_string(epilogueOf(call)) + (call.hasAddend ? ", added" : "") +
+         (call.tf32 ? ", TF32" : "") + ", aligned to " +
          std::to_string(isWide ? kWide : elementBytes[2]) + ", workspace " +
          std::to_string(workspaceBytes);
 }
