@@ -6,6 +6,7 @@
 #include "Outline.h"
 #include "Simplify.h"
 #include "Updates.h"
+#include "WidenProducts.h"
 
 #include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Kernels/NormalizeContractions.h"
@@ -76,41 +77,6 @@ static void narrowConvolutions(func::FuncOp func, const target::Target &target) 
   });
 }
 
-/// What others read, too, stays narrow between them. Without a barrier one copy in f32 would serve
-/// the forward and the backward pass, and be kept from one to the other.
-static Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
-  return isShared
-             ? graph::BarrierOp::create(builder, value.getLoc(), value.getType(), value).getResult()
-             : value;
-}
-
-/// Products and convolutions of a half precision that no library computes as they are become those
-/// of f32, rounded to what they were.
-static void widenLibraryCalls(func::FuncOp func, const target::Target &target) {
-  func.walk([&](Operation *op) {
-    if (!isa<graph::ContractOp>(op) && !target::isConv(op))
-      return;
-    Type half = getElementTypeOrSelf(op->getOperand(0));
-    if (!isHalf(half) || target.multiplies(half))
-      return;
-    OpBuilder builder(op);
-    graph::TensorBuilder b(builder, op->getLoc());
-    for (OpOperand &operand : op->getOpOperands()) {
-      Value narrow = keptNarrow(builder, operand.get(), !operand.get().hasOneUse());
-      operand.set(b.convert(narrow, builder.getF32Type()));
-    }
-    Value result = op->getResult(0);
-    auto type = cast<RankedTensorType>(result.getType());
-    if (type.getElementType() != half)
-      return;
-    bool isShared = !result.hasOneUse();
-    result.setType(type.clone(builder.getF32Type()));
-    builder.setInsertionPointAfter(op);
-    Value rounded = b.convert(result, type.getElementType());
-    result.replaceAllUsesExcept(keptNarrow(builder, rounded, isShared), rounded.getDefiningOp());
-  });
-}
-
 static LogicalResult checkOneBlock(func::FuncOp func) {
   if (!func.getBody().hasOneBlock())
     return func.emitError("has control flow, which kernels cannot have");
@@ -126,7 +92,7 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
   if (failed(decomposeAll(function, target, waits)))
     return failure();
   narrowConvolutions(function, target);
-  widenLibraryCalls(function, target);
+  widenProducts(function, target);
   target::KernelLimits limits = target.kernelLimits();
   if (folds) // a sum that a product makes isn't cut in two
     limits.fewColumns = 0;

@@ -24,17 +24,16 @@ Value madeInPlace(Value value) {
 } // namespace
 
 BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes,
-                                   const std::vector<bool> *spent)
+                                   const PartPlaces *part)
     : function(function), homes(homes), argumentLastUse(homes.getHomes().size(), -1),
       claimed(homes.getHomes().size()) {
   numberOps();
   findLastUses();
-  placeArguments(spent);
+  placeArguments(part);
   for (Operation &op : function.getBody().front().without_terminator())
     placeResultsOf(&op);
   holdOperandsInFlight();
-  if (!spent)
-    claimHomes();
+  claimHomes(part);
 }
 
 void BufferAssignment::numberOps() {
@@ -68,11 +67,11 @@ void BufferAssignment::findLastUses() {
   }
 }
 
-void BufferAssignment::placeArguments(const std::vector<bool> *spent) {
+void BufferAssignment::placeArguments(const PartPlaces *part) {
   for (BlockArgument argument : function.getArguments()) {
     size_t home = homes.find(graph::getArgRole(function, argument.getArgNumber()));
     valueBuffers[argument] = buffers.size();
-    if (spent && spent->at(argument.getArgNumber())) {
+    if (part && part->spent.at(argument.getArgNumber())) {
       int64_t last = lastUses.contains(argument) ? lastUse(argument) : -1;
       buffers.push_back({bytesOf(argument.getType()), -1, last, std::nullopt});
       continue;
@@ -168,9 +167,11 @@ bool BufferAssignment::isFree(size_t home, int64_t from) const {
   return !claimed.test(home) && argumentLastUse[home] < from;
 }
 
-void BufferAssignment::claimHomes() {
+void BufferAssignment::claimHomes(const PartPlaces *part) {
   Operation *terminator = function.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    if (part && !part->apart.at(i))
+      continue;
     size_t home = homes.find(graph::getResultRole(function, i));
     Buffer &buffer = buffers[bufferOf(value)];
     if (buffer.home == home)

@@ -4,6 +4,8 @@
 #include "Flights.h"
 #include "Homes.h"
 
+#include "dtc/Lower/PartialFunction.h"
+
 #include "llvm/ADT/DenseMap.h"
 
 #include <optional>
@@ -28,10 +30,10 @@ struct Buffer {
 /// queue are taken until it is done (Flights.h).
 class BufferAssignment {
 public:
-  /// `spent`: of a function that stands for a part of a larger one, the arguments that nobody
-  /// needs afterwards. They are temporaries, and so are all results.
+  /// `part`: of a function that stands for a part of a larger one. Spent arguments are temporaries,
+  /// and so are results that aren't apart.
   BufferAssignment(mlir::func::FuncOp function, const HomeTable &homes,
-                   const std::vector<bool> *spent = nullptr);
+                   const PartPlaces *part = nullptr);
 
   const std::vector<Buffer> &getBuffers() const { return buffers; }
   size_t bufferOf(mlir::Value value) const { return valueBuffers.at(value); }
@@ -45,12 +47,12 @@ private:
   void numberOps();
   void findLastUses();
   void holdOperandsInFlight();
-  void placeArguments(const std::vector<bool> *spent);
+  void placeArguments(const PartPlaces *part);
   void placeResultsOf(mlir::Operation *op);
   using BufferUsers = llvm::SmallDenseMap<size_t, unsigned, 8>;
   std::optional<size_t> reusable(mlir::Operation *op, mlir::OpResult result, int64_t operand,
                                  const BufferUsers &users);
-  void claimHomes();
+  void claimHomes(const PartPlaces *part);
   bool isFree(size_t home, int64_t from) const;
   int64_t lastUse(mlir::Value value) const { return lastUses.lookup(exec::bufferRoot(value)); }
   /// True while an op that was started before `op` has to do with the value.

@@ -9,8 +9,7 @@ using namespace mlir;
 
 namespace dtc::lower {
 
-FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads,
-                                       const std::vector<bool> &spent) {
+FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads, const PartPlaces &places) {
   auto functions = module.getOps<func::FuncOp>();
   if (!llvm::hasSingleElement(functions))
     return module.emitError("needs one function, has: ")
@@ -19,7 +18,7 @@ FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads,
   FailureOr<HomeTable> homes = HomeTable::build(module);
   if (failed(homes))
     return failure();
-  BufferAssignment buffers(function, *homes, &spent);
+  BufferAssignment buffers(function, *homes, &places);
   std::vector<Interval> intervals;
   for (const Buffer &buffer : buffers.getBuffers())
     if (!buffer.home)
@@ -35,10 +34,10 @@ FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads,
     intervals.push_back({buffers.timeOf(&op), buffers.timeOf(&op), *scratch});
   }
   auto bytes = static_cast<int64_t>(peakBytes(intervals, kAlignment));
-  for (auto [type, isSpent] : llvm::zip_equal(function.getArgumentTypes(), spent))
+  for (auto [type, isSpent] : llvm::zip_equal(function.getArgumentTypes(), places.spent))
     bytes -= isSpent ? static_cast<int64_t>(alignUp(bytesOf(type))) : 0;
-  for (Type type : function.getResultTypes())
-    bytes -= static_cast<int64_t>(alignUp(bytesOf(type)));
+  for (auto [type, isApart] : llvm::zip_equal(function.getResultTypes(), places.apart))
+    bytes -= isApart ? 0 : static_cast<int64_t>(alignUp(bytesOf(type)));
   return bytes;
 }
 

@@ -67,22 +67,27 @@ static OwningOpRef<ModuleOp> moduleOf(Operation *op, TypeRange operands, TypeRan
 }
 
 int64_t LocalWorkspace::bytes(plan::OpId id, const plan::Shapes &operands,
-                              const plan::Shapes &results, const std::vector<bool> &spent) const {
+                              const plan::Shapes &results, const plan::OpPlaces &given) const {
   Operation *op = ops.at(id);
   SmallVector<Type> operandTypes = localTypes(op->getOperandTypes(), operands),
                     resultTypes = localTypes(op->getResultTypes(), results);
   Builder builder(op->getContext());
+  plan::OpPlaces places = given;
+  places.apart.resize(resultTypes.size());
+  auto list = [&](const std::vector<bool> &flags) {
+    return builder.getBoolArrayAttr(SmallVector<bool>(flags.begin(), flags.end()));
+  };
   Attribute key = builder.getArrayAttr(
       {builder.getStringAttr(op->getName().getStringRef()), op->getPropertiesAsAttribute(),
-       TypeAttr::get(builder.getFunctionType(operandTypes, resultTypes)),
-       builder.getBoolArrayAttr(SmallVector<bool>(spent.begin(), spent.end()))});
+       TypeAttr::get(builder.getFunctionType(operandTypes, resultTypes)), list(places.spent),
+       list(places.apart)});
   auto [entry, isNew] = known.try_emplace(key, 0);
   if (!isNew)
     return entry->second;
   // What cannot be carried out is refused when the plan is compiled.
   ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
   if (OwningOpRef<ModuleOp> module = moduleOf(op, operandTypes, resultTypes))
-    if (FailureOr<int64_t> measured = measure(*module, spent); succeeded(measured))
+    if (FailureOr<int64_t> measured = measure(*module, places); succeeded(measured))
       entry->second = *measured;
   return entry->second;
 }

@@ -42,3 +42,44 @@ func.func @convolution(%x: tensor<4x8x5x5xf16>, %y: tensor<4x12x3x3xf16>) -> ten
   %0 = dtc.conv_weight_grad %x, %y strides [2, 2] pad [1, 1], [1, 1] dilations [1, 1] groups 1 : tensor<4x8x5x5xf16>, tensor<4x12x3x3xf16> -> tensor<12x8x3x3xf32>
   return %0 : tensor<12x8x3x3xf32>
 }
+
+// What ops compute alike is one product: attention's scores in both passes.
+// CHECK-LABEL: @alike
+// CHECK: %[[S:.*]] = dtc.contract {{.*}} -> tensor<4x6xf32>
+// CHECK-NOT: dtc.contract
+// CHECK: return %[[S]], %[[S]]
+func.func @alike(%a: tensor<4x8xf16>, %b: tensor<6x8xf16>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = dtc.contract %a [0, 2], %b [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf32>
+  %1 = dtc.contract %a [0, 2], %b [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf32>
+  return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
+// A sum with a bias is computed again behind the next product: it is the rounded product that waits.
+// CHECK-LABEL: @far
+// CHECK: %[[Y:.*]] = dtc.contract
+// CHECK: %[[R:.*]] = arith.truncf %[[Y]]
+// CHECK: dtc.barrier %[[R]]
+func.func @far(%x: tensor<4x4xf16>, %w: tensor<4x4xf16>, %b: tensor<4xf16>, %v: tensor<4x4xf16>) -> tensor<4x4xf16> {
+  %0 = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : tensor<4x4xf16>, tensor<4x4xf16> -> tensor<4x4xf16>
+  %1 = dtc.broadcast %b [1] : tensor<4xf16> -> tensor<4x4xf16>
+  %2 = arith.addf %0, %1 : tensor<4x4xf16>
+  %3 = arith.mulf %2, %2 : tensor<4x4xf16>
+  %4 = dtc.contract %3 [0, 2], %v [2, 1] -> [0, 1] : tensor<4x4xf16>, tensor<4x4xf16> -> tensor<4x4xf16>
+  %5 = arith.mulf %4, %2 : tensor<4x4xf16>
+  return %5 : tensor<4x4xf16>
+}
+
+// Before that, kernels round what the product left.
+// CHECK-LABEL: @near
+// CHECK: %[[Y:.*]] = dtc.contract
+// CHECK: arith.truncf %[[Y]]
+// CHECK-NOT: dtc.barrier
+// CHECK: return
+func.func @near(%x: tensor<4x4xf16>, %w: tensor<4x4xf16>, %b: tensor<4xf16>, %v: tensor<4x4xf16>) -> tensor<4x4xf16> {
+  %0 = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : tensor<4x4xf16>, tensor<4x4xf16> -> tensor<4x4xf16>
+  %1 = dtc.broadcast %b [1] : tensor<4xf16> -> tensor<4x4xf16>
+  %2 = arith.addf %0, %1 : tensor<4x4xf16>
+  %3 = arith.mulf %2, %2 : tensor<4x4xf16>
+  %4 = dtc.contract %3 [0, 2], %v [2, 1] -> [0, 1] : tensor<4x4xf16>, tensor<4x4xf16> -> tensor<4x4xf16>
+  return %4 : tensor<4x4xf16>
+}

@@ -8,11 +8,16 @@
 
 namespace dtc::lower {
 
+/// Which of its arguments nobody needs afterwards, and which results have places outside.
+struct PartPlaces {
+  const std::vector<bool> &spent, &apart;
+};
+
 /// Bytes that the module's only function needs beside all of its arguments and results, at the
 /// moment when most is in use. It has passed dtc-build-schedule. The library's scratch for
-/// `threads` threads is included. Arguments that are `spent` make room once they have been read:
-/// where they are gone before the results are written, the bytes may be negative.
+/// `threads` threads is included. Spent arguments make room once they have been read, and results
+/// take some once they are written, unless they are apart. So the bytes may be negative.
 mlir::FailureOr<int64_t> bytesWithinFunction(mlir::ModuleOp module, int64_t threads,
-                                             const std::vector<bool> &spent);
+                                             const PartPlaces &places);
 
 } // namespace dtc::lower

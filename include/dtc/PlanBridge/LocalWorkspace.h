@@ -21,21 +21,21 @@ namespace dtc::planbridge {
 class LocalWorkspace : public plan::Workspace {
 public:
   /// The most bytes that the module's function needs at one moment beside all of its arguments and
-  /// results. Those that are `spent` make room once they have been read.
-  using Measure = std::function<mlir::FailureOr<int64_t>(mlir::ModuleOp,
-                                                         const std::vector<bool> &spent)>;
+  /// results, which are its op's operands and results.
+  using Measure =
+      std::function<mlir::FailureOr<int64_t>(mlir::ModuleOp, const plan::OpPlaces &places)>;
 
   /// `module`: where the problem was extracted from; it may change afterwards.
   LocalWorkspace(mlir::ModuleOp module, Measure measure);
 
   int64_t bytes(plan::OpId op, const plan::Shapes &operands, const plan::Shapes &results,
-                const std::vector<bool> &spent) const override;
+                const plan::OpPlaces &places) const override;
 
 private:
   mlir::Block examples; ///< one of all ops that are alike, on arguments
   std::vector<mlir::Operation *> ops; ///< of those, by number in the problem
   Measure measure;
-  /// By op, attributes, types and what is spent.
+  /// By op, attributes, types and places.
   mutable llvm::DenseMap<mlir::Attribute, int64_t> known;
 };
 

@@ -42,12 +42,12 @@ static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Op
   if (options.onlyPlan && options.target == Target::CUDA)
     return nullptr;
   auto measure = [&env, threads = options.threadsPerRank](
-                     ModuleOp alone, const std::vector<bool> &spent) -> FailureOr<int64_t> {
+                     ModuleOp alone, const plan::OpPlaces &places) -> FailureOr<int64_t> {
     PassManager manager(&env.context);
     manager.addPass(lower::createBuildSchedule({.microbatches = 1}));
     if (failed(kernels::formKernels(alone, *env.target)) || failed(manager.run(alone)))
       return failure();
-    return lower::bytesWithinFunction(alone, threads, spent);
+    return lower::bytesWithinFunction(alone, threads, {places.spent, places.apart});
   };
   return std::make_unique<planbridge::LocalWorkspace>(module, measure);
 }

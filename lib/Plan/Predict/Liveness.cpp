@@ -21,7 +21,7 @@ int64_t Liveness::advance() {
     write(step, written);
   int64_t most = now;
   if (!step.operandReads.empty())
-    most += execution.workspaceBytes(step.op, spentOperands(step));
+    most += execution.workspaceBytes(step.op, placesOf(step));
   for (const std::vector<int> *list : {&step.reads, &step.writes})
     for (int buffer : *list)
       if (dies(buffer))
@@ -57,13 +57,15 @@ void Liveness::write(const ExecutionStep &step, int written) {
 }
 
 /// What has a place of its own all step is no room for what an op needs inside.
-std::vector<bool> Liveness::spentOperands(const ExecutionStep &step) const {
-  std::vector<bool> result;
+OpPlaces Liveness::placesOf(const ExecutionStep &step) const {
+  OpPlaces result;
   for (int index : step.operandReads) {
     int buffer = index < 0 ? -1 : step.reads[index];
     bool isShared = std::count(step.reads.begin(), step.reads.end(), buffer) > 1;
-    result.push_back(buffer >= 0 && !isShared && isLive(buffer) && dies(buffer));
+    result.spent.push_back(buffer >= 0 && !isShared && isLive(buffer) && dies(buffer));
   }
+  for (int written : step.writes) // results come first
+    result.apart.push_back(!isLive(written));
   return result;
 }
 

@@ -35,7 +35,7 @@ private:
   }
   void release(int buffer, bool isWrittenOver = false);
   void write(const ExecutionStep &step, int written);
-  std::vector<bool> spentOperands(const ExecutionStep &step) const;
+  OpPlaces placesOf(const ExecutionStep &step) const;
 
   const RankExecution &execution;
   std::vector<size_t> lastUse; ///< by buffer: the step

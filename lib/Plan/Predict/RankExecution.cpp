@@ -299,7 +299,7 @@ double RankExecution::ownScratch(OpId id) const {
          std::max(0.0, library - model.reserve(0).workspace);
 }
 
-int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) const {
+int64_t RankExecution::workspaceBytes(OpId id, OpPlaces places) const {
   const Op &op = problem.ops[id];
   const OpSharding &choice = plan.ops[id];
   Shapes operands, results;
@@ -310,11 +310,13 @@ int64_t RankExecution::workspaceBytes(OpId id, const std::vector<bool> &spent) c
     results.push_back(sharding::resultSharding(op.rule, choice, i)
                           .localShape(problem.values[op.results[i]].shape, plan.mesh));
   // Steps of a ring share nothing, and the next one reads the same queries.
-  if (work.goesRound(id, choice))
-    return workspace->bytes(id, operands, results, std::vector<bool>(spent.size(), false));
+  if (work.goesRound(id, choice)) {
+    places.spent.assign(places.spent.size(), false);
+    return workspace->bytes(id, operands, results, places);
+  }
   // Alone, it makes for itself what its two passes share.
   double kept = op.forward >= 0 ? work.savedBytes(op.forward) * localShare(choice, plan.mesh) : 0;
-  return workspace->bytes(id, operands, results, spent) - static_cast<int64_t>(kept);
+  return workspace->bytes(id, operands, results, places) - static_cast<int64_t>(kept);
 }
 
 /// What a chain of sums reads is counted at each of them. A value that is computed from more

@@ -90,9 +90,9 @@ class SerialWorkspace : public Workspace {
 public:
   explicit SerialWorkspace(const Workspace &whole) : whole(whole) {}
   int64_t bytes(OpId op, const Shapes &operands, const Shapes &results,
-                const std::vector<bool> &spent) const override {
+                const OpPlaces &places) const override {
     std::lock_guard lock(mutex);
-    return whole.bytes(op, operands, results, spent);
+    return whole.bytes(op, operands, results, places);
   }
 
 private:
@@ -106,8 +106,8 @@ public:
   FoldedWorkspace(const Folding &folding, const Workspace &whole)
       : folding(folding), whole(whole) {}
   int64_t bytes(OpId op, const Shapes &operands, const Shapes &results,
-                const std::vector<bool> &spent) const override {
-    return whole.bytes(folding.wholeOps[op], operands, results, spent);
+                const OpPlaces &places) const override {
+    return whole.bytes(folding.wholeOps[op], operands, results, places);
   }
 
 private:

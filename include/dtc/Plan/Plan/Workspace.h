@@ -7,16 +7,23 @@ namespace dtc::plan {
 
 using Shapes = std::vector<std::vector<int64_t>>;
 
+/// Where the tensors of an op are, as far as it matters to what else needs room.
+struct OpPlaces {
+  std::vector<bool> spent; ///< by operand: nobody needs it afterwards
+  std::vector<bool> apart; ///< by result: it has a place of its own all step
+  bool operator==(const OpPlaces &) const = default;
+};
+
 /// What an op needs on one rank beside its operands and results, as those say who will carry it
 /// out. A plan is predicted with it where the target is at hand.
 class Workspace {
 public:
   virtual ~Workspace() = default;
   /// Bytes beside all operands and results at the moment when most is in use, for one rank's
-  /// shapes. An operand that is `spent` is needed by nobody afterwards. It makes room as soon as
-  /// the op has read it, so that the bytes may be negative.
+  /// shapes. A spent operand makes room as soon as the op has read it, and a result needs none
+  /// before it is written. So the bytes may be negative.
   virtual int64_t bytes(OpId op, const Shapes &operands, const Shapes &results,
-                        const std::vector<bool> &spent) const = 0;
+                        const OpPlaces &places) const = 0;
 };
 
 } // namespace dtc::plan

@@ -75,9 +75,8 @@ public:
   const sharding::TensorSharding &shardingOf(ValueId value) const {
     return copies[value].front().sharding;
   }
-  /// Bytes beside operands and results that an op whose workspace is measured needs;
-  /// `spent` says of each operand whether nobody needs it afterwards.
-  int64_t workspaceBytes(OpId op, const std::vector<bool> &spent) const;
+  /// Bytes beside operands and results that an op whose workspace is measured needs.
+  int64_t workspaceBytes(OpId op, OpPlaces places) const;
   int64_t outputBytes = 0; ///< of the model's outputs
   /// Whether the program's slots and messages have places (PlacedPrograms.h).
   bool hasPlaces() const;

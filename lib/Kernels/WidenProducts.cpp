@@ -1,0 +1,115 @@
+#include "WidenProducts.h"
+
+#include "Simplify.h"
+
+#include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/MergeDuplicates.h"
+#include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Target/LibraryRecords.h"
+
+using namespace mlir;
+
+namespace dtc::kernels {
+namespace {
+
+bool isProduct(Operation *op) { return isa<graph::ContractOp>(op) || target::isConv(op); }
+
+Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
+  return isShared
+             ? graph::BarrierOp::create(builder, value.getLoc(), value.getType(), value).getResult()
+             : value;
+}
+
+/// Whether a value is constant or repeated along some dimensions.
+bool isRepeated(Value value) {
+  Operation *maker = value.getDefiningOp();
+  if (maker && isa<arith::ExtFOp, arith::TruncFOp>(maker))
+    maker = maker->getOperand(0).getDefiningOp();
+  return maker && isa<graph::BroadcastOp, arith::ConstantOp>(maker);
+}
+
+/// Whether the only reader of a value does arithmetic on it and on what is repeated along its
+/// dimensions, as a bias. Kernels do that again wherever they need it.
+bool isReadByCheapOp(Value value) {
+  if (!value.hasOneUse())
+    return false;
+  Operation *reader = *value.user_begin();
+  return graph::isElementwise(reader) && reader->getNumResults() == 1 &&
+         llvm::all_of(reader->getOperands(),
+                      [&](Value operand) { return operand == value || isRepeated(operand); });
+}
+
+class Widening {
+public:
+  Widening(func::FuncOp function, const target::Target &target) : target(target) {
+    for (Operation &op : function.getBody().front()) {
+      productsBefore[&op] = products.size();
+      if (isProduct(&op))
+        products.push_back(&op);
+    }
+  }
+
+  void run() {
+    for (Operation *product : products)
+      if (needsCopies(product, target))
+        widen(product);
+  }
+
+  static bool needsCopies(Operation *op, const target::Target &target) {
+    if (!isProduct(op))
+      return false;
+    Type half = getElementTypeOrSelf(op->getOperand(0));
+    return isHalf(half) && !target.multiplies(half);
+  }
+
+private:
+  /// Whether a kernel behind the next product computes what it needs of a result. What several
+  /// read, a product or the function's caller among them, is stored as soon as it is made.
+  bool isReadLate(Operation *product) const {
+    Value value = product->getResult(0);
+    while (isReadByCheapOp(value))
+      value = (*value.user_begin())->getResult(0);
+    auto isStored = [&](Operation *reader) {
+      return reader->hasTrait<OpTrait::IsTerminator>() || (isProduct(reader) && !value.hasOneUse());
+    };
+    auto isLate = [&](Operation *reader) {
+      return productsBefore.lookup(reader) > productsBefore.lookup(product) + 1;
+    };
+    return llvm::none_of(value.getUsers(), isStored) && llvm::any_of(value.getUsers(), isLate);
+  }
+
+  void widen(Operation *op) {
+    Type half = getElementTypeOrSelf(op->getOperand(0));
+    OpBuilder builder(op);
+    graph::TensorBuilder b(builder, op->getLoc());
+    for (OpOperand &operand : op->getOpOperands()) {
+      Value narrow = keptNarrow(builder, operand.get(), !operand.get().hasOneUse());
+      operand.set(b.convert(narrow, builder.getF32Type()));
+    }
+    Value result = op->getResult(0);
+    auto type = cast<RankedTensorType>(result.getType());
+    if (type.getElementType() != half)
+      return;
+    const bool isKept = !result.hasOneUse() || isReadLate(op);
+    result.setType(type.clone(builder.getF32Type()));
+    builder.setInsertionPointAfter(op);
+    Value rounded = b.convert(result, half);
+    result.replaceAllUsesExcept(keptNarrow(builder, rounded, isKept), rounded.getDefiningOp());
+  }
+
+  const target::Target &target;
+  llvm::DenseMap<Operation *, size_t> productsBefore; ///< of the ops that were there before
+  std::vector<Operation *> products;
+};
+
+} // namespace
+
+void widenProducts(func::FuncOp function, const target::Target &target) {
+  auto needs = [&](Operation &op) { return Widening::needsCopies(&op, target); };
+  if (llvm::none_of(function.getOps(), needs))
+    return;
+  graph::mergeDuplicates(function);
+  Widening(function, target).run();
+}
+
+} // namespace dtc::kernels
