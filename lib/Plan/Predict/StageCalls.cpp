@@ -198,7 +198,7 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
         if (isHere(buffer))
           continue;
         liveness.endAt(buffer, maker[buffer]);
-        if (!step.inPlace && here == 0)
+        if (!step.inPlace)
           brought.push_back({buffer, execution.buffers[step.writes[0]].bytes});
         continue;
       }
