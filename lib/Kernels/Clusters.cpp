@@ -18,7 +18,7 @@ static constexpr int64_t kWindow = 16;
 /// Rows kernels should have work for several threads, or be small.
 static constexpr int64_t kFewRows = 16, kSmallKernel = 65536;
 static constexpr unsigned kFewTerms = 4;
-/// A look-up as much larger than its table is repeated: of a row's weights, chosen among experts.
+/// A look-up as much larger than its table is repeated.
 static constexpr int64_t kManyRows = 16;
 
 bool isPrimitive(Operation *op) {
@@ -29,10 +29,22 @@ static bool isView(Operation *op) {
   return isa<graph::BroadcastOp, graph::ReshapeOp, graph::TransposeOp, graph::SliceOp>(op);
 }
 
-/// Looks the same rows of a small table up many times, which are not worth storing.
+/// Whether all that reads a value multiplies it and sums the products, as of weights.
+static bool isFactorOfSums(Value value) {
+  return llvm::all_of(value.getUsers(), [](Operation *user) {
+    if (isView(user) || isa<arith::ExtFOp>(user))
+      return isFactorOfSums(user->getResult(0));
+    return isa<arith::MulFOp>(user) &&
+           llvm::all_of(user->getUsers(), llvm::IsaPred<graph::ReduceOp>);
+  });
+}
+
+/// Looks the same rows of a small table up many times, which are not worth storing. Nor are the
+/// weights of each row's expert: products read them in the table, however few rows there are.
 static bool repeatsTable(Operation *op) {
   auto gather = dyn_cast<graph::GatherOp>(op);
-  return gather && elementsOf(op) >= kManyRows * elementsOf(gather.getTable());
+  return gather &&
+         (elementsOf(op) >= kManyRows * elementsOf(gather.getTable()) || isFactorOfSums(gather));
 }
 
 /// Reads few elements of what others read whole. Alone and before them, so that they may write

@@ -278,3 +278,28 @@ func.func @zeros_behind(%g: tensor<3x5xf32>, %x: tensor<15xf32>) -> (tensor<16xf
   %1 = dtc.pad %x low [3] interior [0] value 0.0 : tensor<15xf32> -> tensor<18xf32>
   return %0, %1 : tensor<16xf32>, tensor<18xf32>
 }
+
+// -----
+
+// Two products find the weights of each row's expert in the table, however few rows there are. What is
+// looked up for anything else is stored.
+// CHECK-LABEL: func @weights_of_rows
+// CHECK-NEXT: %[[BIAS:.*]] = exec.launch @pointwise_{{[0-9]+}}(%arg3, %arg4) {{.*}} -> tensor<8x16xf32>
+// CHECK-NEXT: exec.launch @{{[a-z]+_[0-9]+}}(%arg0, %arg2, %arg4) {{.*}} -> tensor<8x32xf32>
+// CHECK-NEXT: exec.launch @{{[a-z]+_[0-9]+}}(%arg1, %arg2, %arg4, %[[BIAS]]) {{.*}} -> tensor<8x16xf32>
+// CHECK-NEXT: exec.launch @{{[a-z]+_[0-9]+}}(%[[BIAS]]) {{.*}} -> tensor<16xf32>
+// CHECK-NEXT: return
+func.func @weights_of_rows(%x: tensor<8x16xf32>, %dy: tensor<8x32xf32>, %w: tensor<4x32x16xf32>, %b: tensor<4x16xf32>, %e: tensor<8xi64>)
+    -> (tensor<8x32xf32>, tensor<8x16xf32>, tensor<16xf32>) {
+  %rows = dtc.gather %w, %e axis 0 : tensor<4x32x16xf32>, tensor<8xi64> -> tensor<8x32x16xf32>
+  %bias = dtc.gather %b, %e axis 0 : tensor<4x16xf32>, tensor<8xi64> -> tensor<8x16xf32>
+  %0 = dtc.broadcast %x [0, 2] : tensor<8x16xf32> -> tensor<8x32x16xf32>
+  %1 = arith.mulf %0, %rows : tensor<8x32x16xf32>
+  %y = dtc.reduce sum %1 [2] : tensor<8x32x16xf32> -> tensor<8x32xf32>
+  %2 = dtc.broadcast %dy [0, 1] : tensor<8x32xf32> -> tensor<8x32x16xf32>
+  %3 = arith.mulf %2, %rows : tensor<8x32x16xf32>
+  %4 = dtc.reduce sum %3 [1] : tensor<8x32x16xf32> -> tensor<8x16xf32>
+  %dx = arith.addf %4, %bias : tensor<8x16xf32>
+  %db = dtc.reduce sum %bias [0] : tensor<8x16xf32> -> tensor<16xf32>
+  return %y, %dx, %db : tensor<8x32xf32>, tensor<8x16xf32>, tensor<16xf32>
+}
