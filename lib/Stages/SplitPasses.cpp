@@ -137,9 +137,27 @@ private:
     }
   }
 
+  /// What is computed again. Of an op that partitioning took apart, the parts aren't marked: they
+  /// depend on such ops and on no gradient.
+  DenseSet<Operation *> findRecomputed() {
+    DenseSet<Operation *> again;
+    auto isAgain = [&](Value value) { return again.contains(value.getDefiningOp()); };
+    for (Operation &op : joint.front().without_terminator()) {
+      bool isPart = !op.hasAttr(GraphDialect::kBackward) &&
+                    llvm::any_of(op.getOperands(), isAgain) &&
+                    llvm::all_of(op.getOperands(), [&](Value operand) {
+                      return isAgain(operand) || passOf(operand) == kForward;
+                    });
+      if (isRecomputed(&op) || isPart)
+        again.insert(&op);
+    }
+    return again;
+  }
+
   /// Of the backward pass, all but what gradients of data depend on, and what is computed again
   /// for either.
   void findWeightGrads() {
+    const DenseSet<Operation *> again = findRecomputed();
     DenseSet<Value> needed;
     for (auto [i, value] : llvm::enumerate(terminator()->getOperands()))
       if (joint.getResultAttr(i, GraphDialect::kRuns)) // it leaves the stage
@@ -148,7 +166,7 @@ private:
       if (passes.lookup(&op) == kForward)
         continue;
       auto mark = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
-      bool isEarly = isRecomputed(&op) || (mark && mark.getKind() == BackwardKind::InputGrad);
+      bool isEarly = again.contains(&op) || (mark && mark.getKind() == BackwardKind::InputGrad);
       bool isInputGrad =
           isEarly || llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); });
       if (isInputGrad)
@@ -210,9 +228,10 @@ private:
     return result;
   }
 
+  /// As memory holds them: a truth value has a byte.
   static int64_t bitsOf(Value value) {
     auto type = cast<RankedTensorType>(value.getType());
-    return type.getNumElements() * type.getElementTypeBitWidth();
+    return type.getNumElements() * std::max(8u, type.getElementTypeBitWidth());
   }
 
   /// Cheaper to make again than to keep: what is a smaller tensor repeated, or in other types. Rows
@@ -237,11 +256,13 @@ private:
     });
   }
 
-  /// Whether later passes read all of a tensor in parts. It is kept as a whole then, without
-  /// copies.
+  /// Whether later passes read all of a tensor, as it is or in parts. It is kept as a whole then,
+  /// without copies.
   bool isPartOfKept(Operation *op) const {
     if (!isa<SliceOp>(op))
       return false;
+    if (isReadLater(op->getOperand(0)))
+      return true;
     int64_t parts = 0;
     DenseSet<Attribute> places;
     for (Operation *user : op->getOperand(0).getUsers())

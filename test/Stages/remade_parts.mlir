@@ -67,3 +67,42 @@ module {
     return %h, %dx : tensor<8x4xf32>, tensor<8x4xf32>
   }
 }
+
+// -----
+
+// Of probabilities that the backward pass reads as a whole, a part needs no copy. Where the largest is comes
+// from one number of a row: a byte for each element isn't kept for it.
+// CHECK-LABEL: func.func @forward(
+// CHECK: %[[P:.*]] = dtc.softmax
+// CHECK: %[[PLACE:.*]] = dtc.reduce min
+// CHECK: return %{{[^,]*}}, %[[P]], %[[PLACE]] : tensor<8x31xf32>, tensor<8x32xf32>, tensor<8xi64>
+// CHECK-LABEL: func.func @backward(
+// CHECK: arith.cmpi eq
+// CHECK: dtc.slice
+module {
+  dist.mesh @mesh ["tp" = 1]
+  func.func @stage(
+      %x: tensor<8x32xf32> {dtc.role = #dtc.role<input, "x">},
+      %i: tensor<8x32xi64> {dtc.role = #dtc.role<input, "i">},
+      %w: tensor<31x31xf32> {dtc.role = #dtc.role<parameter, "w">},
+      %dz: tensor<8x31xf32> {dtc.role = #dtc.role<inbox, "c">, dtc.runs = #dtc.runs<microbatch, input_grad>})
+      -> (tensor<8x31xf32> {dtc.role = #dtc.role<outbox, "b">, dtc.runs = #dtc.runs<microbatch, forward>},
+          tensor<8x32xf32> {dtc.role = #dtc.role<outbox, "d">, dtc.runs = #dtc.runs<microbatch, input_grad>},
+          tensor<31x31xf32> {dtc.role = #dtc.role<gradient, "w">})
+      attributes {dist.local, dtc.runs = #dtc.runs<microbatch, forward|backward>} {
+    %p = dtc.softmax %x 1 {dtc.id = 0 : i64} : tensor<8x32xf32>
+    %place = dtc.reduce min %i [1] {dtc.id = 1 : i64} : tensor<8x32xi64> -> tensor<8xi64>
+    %columns = dtc.iota 1 {dtc.id = 2 : i64} : tensor<8x32xi64>
+    %places = dtc.broadcast %place [0] {dtc.id = 3 : i64} : tensor<8xi64> -> tensor<8x32xi64>
+    %mask = arith.cmpi eq, %columns, %places {dtc.id = 4 : i64} : tensor<8x32xi64>
+    %part = dtc.slice %p offsets [0, 0] strides [1, 1] {dtc.id = 5 : i64} : tensor<8x32xf32> -> tensor<8x31xf32>
+    %z = dtc.contract %part [0, 2], %w [2, 1] -> [0, 1] {dtc.id = 6 : i64} : tensor<8x31xf32>, tensor<31x31xf32> -> tensor<8x31xf32>
+    %dpart = dtc.contract %dz [0, 2], %w [1, 2] -> [0, 1] {dtc.backward = #dtc.backward<6, input_grad>} : tensor<8x31xf32>, tensor<31x31xf32> -> tensor<8x31xf32>
+    %dw = dtc.contract %part [2, 0], %dz [2, 1] -> [0, 1] {dtc.backward = #dtc.backward<6, weight_grad>} : tensor<8x31xf32>, tensor<8x31xf32> -> tensor<31x31xf32>
+    %dp = dtc.pad %dpart low [0, 0] interior [0, 0] value 0.0 {dtc.backward = #dtc.backward<5, input_grad>} : tensor<8x31xf32> -> tensor<8x32xf32>
+    %dx = dtc.softmax_grad %p, %dp 1 {dtc.backward = #dtc.backward<0, input_grad>} : tensor<8x32xf32>
+    %zero = arith.constant dense<0.0> : tensor<8x32xf32>
+    %chosen = arith.select %mask, %dx, %zero {dtc.backward = #dtc.backward<1, input_grad>} : tensor<8x32xi1>, tensor<8x32xf32>
+    return %z, %chosen, %dw : tensor<8x31xf32>, tensor<8x32xf32>, tensor<31x31xf32>
+  }
+}
