@@ -292,11 +292,25 @@ double RankExecution::scoreCopies(OpId id) const {
   return scores + std::max(0.0, rounded - (workspace ? 0 : model.reserve(0).workspace));
 }
 
+/// The gradient of a table of half precision is summed up in f32 (Kernels/Simplify.cpp), and then
+/// rounded.
+static double wideSum(const Problem &problem, OpId id, const Plan &plan) {
+  const Op &op = problem.ops[id];
+  if (op.kind != OpKind::Lookup || op.backward != BackwardKind::WeightGrad)
+    return 0;
+  const Value &sum = problem.values[op.results[0]];
+  if (sum.type != DType::BF16 && sum.type != DType::F16)
+    return 0;
+  const TensorSharding sharding = sharding::resultSharding(op.rule, plan.ops[id], 0);
+  return double(localBytes(sum, sharding, plan.mesh)) * 4 / double(byteSize(sum.type));
+}
+
 /// Local bytes inside an op. A library's workspace is reserved already, up to a size.
 double RankExecution::ownScratch(OpId id) const {
   const double library = work.workspaceBytes(id, plan.ops[id], plan.mesh);
   return work.scratchBytes(id) * localShare(plan.ops[id], plan.mesh) +
-         std::max(0.0, library - model.reserve(0).workspace);
+         std::max(0.0, library - model.reserve(0).workspace) +
+         (hasPlaces() ? wideSum(problem, id, plan) : 0);
 }
 
 int64_t RankExecution::workspaceBytes(OpId id, OpPlaces places) const {
@@ -471,27 +485,6 @@ bool RankExecution::sumsTermsAlone(OpId id) const {
   return id >= 0 && problem.ops[id].kind == OpKind::GradientSum &&
          std::none_of(problem.ops[id].operands.begin(), problem.ops[id].operands.end(),
                       [&](ValueId operand) { return operand < problem.arguments; });
-}
-
-/// What is written over until it is a result lies in the result's place from the start.
-void RankExecution::placeAtHome(int result) {
-  std::vector<int> reads(buffers.size(), 0); // by how many steps
-  for (const ExecutionStep &step : steps)
-    for (int buffer : step.reads)
-      ++reads[buffer];
-  auto isWrittenOver = [&](int buffer) {
-    return !buffers[buffer].persistent && reads[buffer] == 1 &&
-           buffers[buffer].bytes == buffers[result].bytes;
-  };
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    if (std::find(step->writes.begin(), step->writes.end(), result) == step->writes.end())
-      continue;
-    auto before = std::find_if(step->reads.begin(), step->reads.end(), isWrittenOver);
-    if (!step->inPlace || before == step->reads.end())
-      return;
-    result = *before;
-    buffers[result].persistent = true;
-  }
 }
 
 } // namespace dtc::plan

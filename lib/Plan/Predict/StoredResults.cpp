@@ -115,4 +115,25 @@ bool RankExecution::readsItself(OpId id, ValueId operand) const {
   return work.goesRound(id, plan.ops[id]) || (!op.decomposed && !keepsScores(id));
 }
 
+/// What is written over until it is a result lies in the result's place from the start.
+void RankExecution::placeAtHome(int result) {
+  std::vector<int> reads(buffers.size(), 0); // by how many steps
+  for (const ExecutionStep &step : steps)
+    for (int buffer : step.reads)
+      ++reads[buffer];
+  auto isWrittenOver = [&](int buffer) {
+    return !buffers[buffer].persistent && reads[buffer] == 1 &&
+           buffers[buffer].bytes == buffers[result].bytes;
+  };
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (std::find(step->writes.begin(), step->writes.end(), result) == step->writes.end())
+      continue;
+    auto before = std::find_if(step->reads.begin(), step->reads.end(), isWrittenOver);
+    if (!step->inPlace || before == step->reads.end())
+      return;
+    result = *before;
+    buffers[result].persistent = true;
+  }
+}
+
 } // namespace dtc::plan
