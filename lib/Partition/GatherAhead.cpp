@@ -71,8 +71,8 @@ std::vector<BlockGathers> gathersByPass(func::FuncOp func) {
   return passes;
 }
 
-/// Where the block that turns round is gathered for its way back, and what it shares with another
-/// block. With the forward pass, both would be there twice.
+/// Where what the backward pass begins with is gathered: with the end of the forward pass, which
+/// may read the same, it would be there twice.
 Operation *turnBefore(Operation *end) {
   Operation *turn = end;
   for (Operation *op = end; op; op = op->getPrevNode())
@@ -82,36 +82,11 @@ Operation *turnBefore(Operation *end) {
   return turn;
 }
 
-/// Whether what a gather brings, without its padding and in its shape, is read by an op or behind
-/// it.
-bool isReadFrom(Operation *gather, Operation *op) {
-  return llvm::any_of(gather->getUsers(), [&](Operation *reader) {
-    return isa<graph::SliceOp, graph::ReshapeOp>(reader) ? isReadFrom(reader, op)
-                                                         : !reader->isBeforeInBlock(op);
-  });
-}
-
-/// Whether a parameter that a backward pass gathers again is still there from its forward pass.
-/// Another block may be its own, where it is tied.
-bool isThereFrom(const BlockGathers &pass, Operation *op) {
-  auto isThere = [&](Operation *reader) {
-    return isa<AllGatherOp>(reader) && isOfStorage(reader) && isReadFrom(reader, op);
-  };
-  return llvm::any_of(pass.calls, [&](ArrayRef<Operation *> members) {
-    return llvm::any_of(members, [&](Operation *gather) {
-      graph::BarrierOp barrier = barrierOf(gather);
-      return barrier && llvm::any_of(barrier.getOperand().getUsers(), isThere);
-    });
-  });
-}
-
 /// The op before which the parameters of a pass are gathered.
 Operation *startOf(ArrayRef<BlockGathers> passes, ArrayRef<Operation *> begins, size_t pass) {
   if (pass == 0)
     return begins[0];
-  const BlockGathers &before = passes[pass - 1];
-  bool turns = !before.isBackward &&
-               (before.block == passes[pass].block || isThereFrom(passes[pass], begins[pass - 1]));
+  bool turns = !passes[pass - 1].isBackward && passes[pass].isBackward;
   return turns ? turnBefore(begins[pass]) : begins[pass - 1];
 }
 
@@ -120,11 +95,8 @@ Operation *startOf(ArrayRef<BlockGathers> passes, ArrayRef<Operation *> begins, 
 void gatherBlocksAhead(func::FuncOp func) {
   std::vector<BlockGathers> passes = gathersByPass(func);
   SmallVector<Operation *> begins = llvm::map_to_vector(passes, beginOf);
-  SmallVector<Operation *> starts;
-  for (size_t i = 0; i < passes.size(); ++i)
-    starts.push_back(startOf(passes, begins, i));
   for (size_t i = 0; i < passes.size(); ++i) {
-    OpBuilder builder(starts[i]);
+    OpBuilder builder(startOf(passes, begins, i));
     for (ArrayRef<Operation *> members : passes[i].calls) {
       for (Operation *gather : members)
         if (Operation *barrier = barrierOf(gather))
