@@ -55,9 +55,9 @@ def test_blocks_are_gathered_and_scattered_together(tmp_path):
     facts = inspected(compiled(tmp_path, 2, "dp=2,zero=3,micro_batch=4"))
     assert facts["collectives"]["all_gather"] == 8
     assert facts["collectives"]["reduce_scatter"] == 4
-    # Parameters arrive while another block computes.
+    # Parameters arrive while another block computes, but for the first and the tied table that the way back begins with.
     gathered = facts["in_flight"]["all_gather"]
-    assert gathered["calls"] >= 6
+    assert gathered["calls"] >= 5
     whole = sum(4 * math.prod(parameter["shape"]) for parameter in facts["parameters"])
     assert whole < gathered["bytes"] < 2 * whole
     assert facts["in_flight"]["reduce_scatter"]["calls"] >= 3
