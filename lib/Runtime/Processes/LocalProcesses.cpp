@@ -262,7 +262,7 @@ std::optional<ParentLink> ParentLink::find() {
   if (!parent)
     return std::nullopt;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != std::atoi(parent)) {
+  if (std::to_string(::getppid()) != parent) {
     std::fprintf(stderr, "dtc-run: error: %s: the process that starts the ranks has ended: %s\n",
                  kParentVariable, io::printableLine(parent).c_str());
     std::_Exit(io::exitCodeOf(ErrorCategory::Failed));
