@@ -256,12 +256,10 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
 
 /// Sizes as a matrix product, where the op is one.
 static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, LocalWork &work) {
-  bool isGrouped = op.isGroupedProduct();
-  if (op.kind != OpKind::Contraction || (op.operands.size() != 2 && !isGrouped) ||
-      op.results.size() != 1)
+  bool isGrouped = op.isGroupedProduct() && op.results.size() == 1;
+  if (!isGrouped && !isMatrixProduct(op))
     return;
   int64_t batch = 1, m = 1, n = 1, k = 1;
-  double global = 2;
   for (size_t i = 0; i < op.rule->factors.size(); ++i) {
     auto factor = static_cast<FactorId>(i);
     if (isGrouped && op.rule->factors[i].kind == sharding::FactorKind::Whole)
@@ -271,10 +269,7 @@ static void setSizes(const Op &op, const OpSharding &choice, const Mesh &mesh, L
     bool out = sharding::occurs(op.rule->results[0], factor);
     int64_t &size = left && right ? (out ? batch : k) : left ? m : n;
     size *= op.rule->factors[i].size / mesh.size(choice.factors[i]);
-    global *= double(op.rule->factors[i].size);
   }
-  if (global != op.flops)
-    return; // a convolution
   work.batch = batch;
   work.m = m;
   work.n = n;

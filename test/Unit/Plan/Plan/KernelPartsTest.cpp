@@ -98,3 +98,28 @@ TEST(KernelParts, WhatBelongsToALibrarysCallIsNoKernel) {
   EXPECT_FALSE(facts.kernelParts[40].isCounted); // a product
   expectPart(ProblemFacts(ownProblem("gpt")).kernelParts[43], {1}, {1}, 1);
 }
+
+/// Of images of one pixel only the kernel has factors that stay whole, and the work is that of all
+/// factors, as of a product.
+TEST(KernelParts, AConvolutionOfOnePixelIsNoProduct) {
+  using dtc::sharding::FactorKind;
+  dtc::sharding::ShardingRule rule;
+  rule.factors = {{.size = 8}, {.size = 16}, {.size = 4, .kind = FactorKind::Reduction}};
+  rule.operands = {{{0}, {2}}, {{1}, {2}}};
+  rule.results = {{{0}, {1}}};
+  Op op;
+  op.kind = OpKind::Contraction;
+  op.operands = {0, 1};
+  op.results = {2};
+  op.rule = rule;
+  op.flops = 2.0 * 8 * 16 * 4;
+  EXPECT_TRUE(isMatrixProduct(op));
+  op.operands.push_back(3);
+  EXPECT_FALSE(isMatrixProduct(op)) << "its rows find their experts";
+  op.operands.pop_back();
+  rule.factors.push_back({.size = 9, .kind = FactorKind::Whole});
+  rule.operands[1].push_back({3});
+  op.rule = rule;
+  op.flops *= 9;
+  EXPECT_FALSE(isMatrixProduct(op));
+}
