@@ -114,9 +114,10 @@ void addOptions(CLI::App &app, RunOptions &options) {
                "type of GPU, and take the fastest");
   app.add_flag("--processes", options.processes,
                "start the ranks as processes of this machine (default: as threads)");
-  app.add_option("--timeout", options.timeoutSeconds,
-                 "seconds that a rank waits for another (default: 1800, or 60 or 20 steps where a "
-                 "step hangs)")
+  app.add_option(
+         "--timeout", options.timeoutSeconds,
+         "seconds that a rank waits for another (default: 1800; where a step hangs, the longer "
+         "of 60 seconds and 20 steps)")
       ->check(CLI::Range(0.001, 1e7))
       ->type_name("S");
 }

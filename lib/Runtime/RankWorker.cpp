@@ -55,7 +55,7 @@ Status RankWorker::runSteps() {
 }
 
 Status RankWorker::finishRun() {
-  const StepWatch::Pause saving(watch);
+  watch.end();
   if (concluded < issued)
     if (Status status = concludeUpTo(issued); !status.isOk())
       return status;

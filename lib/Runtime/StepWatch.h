@@ -32,6 +32,12 @@ public:
     tell();
   }
 
+  /// All are issued: what is left may take any time.
+  void end() {
+    ++pauses;
+    tell();
+  }
+
   /// While it lives, this rank does what may take any time.
   class Pause {
   public:

@@ -14,7 +14,8 @@ constexpr uint32_t kMostFrameBytes = 64 << 20;
 } // namespace
 
 ProcessWorld::Impl::Impl(const Launch &launch, std::chrono::milliseconds timeLimit)
-    : launch(launch), timeLimit(timeLimit), acceptor(io), work(asio::make_work_guard(io)) {}
+    : launch(launch), wholeLimit(timeLimit), timeLimit(timeLimit), acceptor(io),
+      work(asio::make_work_guard(io)) {}
 
 ProcessWorld::Impl::~Impl() {
   io.stop();

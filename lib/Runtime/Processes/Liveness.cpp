@@ -109,6 +109,7 @@ void ProcessWorld::Impl::hearAlive(int peer, const std::string &text) {
 void ProcessWorld::Impl::setPulse(const StepPulse &said) {
   std::lock_guard lock(mutex);
   pulse = said;
+  timeLimit = wholeLimit;
 }
 
 /// A rank that does something else than a step may be what the others wait for.

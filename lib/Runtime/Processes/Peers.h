@@ -111,14 +111,16 @@ private:
   /// long.
   std::optional<std::chrono::seconds> findStall();
   void hearStalled(const std::string &text);
-  /// Whoever has waited for so long gives up.
+  /// Whoever has waited for so long gives up. Where this rank comes to another step after all, the
+  /// whole limit holds again.
   void shortenLimit(std::chrono::milliseconds limit);
   int waitsFor() const;
 
   Claim claimOf(bool isControl, const std::string &stream) const;
 
   Launch launch;
-  std::atomic<std::chrono::milliseconds> timeLimit;
+  const std::chrono::milliseconds wholeLimit;
+  std::atomic<std::chrono::milliseconds> timeLimit; ///< shorter while steps hang
 
   mutable std::mutex mutex;
   std::condition_variable changed;

@@ -1,83 +1,24 @@
-#include "dtc-rt/Processes/ProcessCommunicator.h"
-#include "dtc-rt/Program/RankMesh.h"
-#include "dtc-rt/Threads/ThreadCommunicator.h"
+#include "RanksOfAWorld.h"
 
-#include <gtest/gtest.h>
+#include "dtc-rt/Program/RankMesh.h"
 
 #include <atomic>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <latch>
 #include <numeric>
 #include <random>
-#include <signal.h>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 using dtc::ErrorCategory;
 using namespace dtc::rt;
+using namespace dtc::rt::test;
 using namespace std::chrono_literals;
 
 namespace {
 
-/// Ranks as threads that share a world, or each with a world of its own as processes have it.
-class CommunicatorTest : public testing::TestWithParam<bool> {
-protected:
-  /// Runs `body` on every rank, each on its thread; statuses by rank.
-  std::vector<Status> onRanks(int ranks, std::function<Status(Communicator &)> body,
-                              std::chrono::milliseconds limit = 20s) {
-    std::unique_ptr<ThreadWorld> shared;
-    if (!GetParam())
-      shared = std::make_unique<ThreadWorld>(ranks, limit);
-    std::vector<Status> statuses(ranks, Status::ok());
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; ++rank)
-      threads.emplace_back([&, rank] {
-        statuses[rank] = shared ? onRank(*shared, rank, body) : onProcess(rank, ranks, body, limit);
-      });
-    for (std::thread &thread : threads)
-      thread.join();
-    return statuses;
-  }
-
-  static Launch launchOf(int rank, int ranks) {
-    Launch launch;
-    launch.rank = launch.localRank = rank;
-    launch.worldSize = launch.localWorldSize = ranks;
-    launch.port = static_cast<uint16_t>(20000 + ::getpid() % 10000);
-    launch.token = "tests of process " + std::to_string(::getpid());
-    return launch;
-  }
-
-private:
-  static Status onRank(World &world, int rank, const std::function<Status(Communicator &)> &body) {
-    auto communicator = world.communicator(rank);
-    Status status = body(*communicator);
-    if (!status.isOk())
-      communicator->abort(status);
-    return status;
-  }
-
-  Status onProcess(int rank, int ranks, const std::function<Status(Communicator &)> &body,
-                   std::chrono::milliseconds limit) {
-    auto world = ProcessWorld::connect(launchOf(rank, ranks), limit);
-    if (!world)
-      return world.status();
-    Status status = onRank(**world, rank, body);
-    Status closed = (*world)->close(status);
-    return status.isOk() ? closed : status;
-  }
-};
-
 INSTANTIATE_TEST_SUITE_P(Ranks, CommunicatorTest, testing::Bool(),
                          [](const auto &info) { return info.param ? "AsProcesses" : "AsThreads"; });
-
-void expectOk(const std::vector<Status> &statuses) {
-  for (const Status &status : statuses)
-    EXPECT_TRUE(status.isOk()) << status.message();
-}
 
 RankGroup everyone(Communicator &communicator) {
   std::vector<int> ranks(communicator.worldSize());
@@ -389,108 +330,4 @@ TEST_P(CommunicatorTest, DifferentCallsAreNoticed) {
   });
   EXPECT_FALSE(statuses[0].isOk());
   EXPECT_FALSE(statuses[1].isOk());
-}
-
-/// What only processes need to find out.
-class ProcessesTest : public CommunicatorTest {};
-INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesTest, testing::Values(true));
-
-/// A rank whose GPU doesn't end what all have called doesn't know for whom it waits.
-TEST_P(ProcessesTest, AProcessThatDoesNotAnswerIsNamedWhereNobodyIsMissing) {
-  const Launch launches[] = {launchOf(0, 2), launchOf(1, 2)};
-  const pid_t other = ::fork();
-  if (other == 0) {
-    auto world = ProcessWorld::connect(launches[1], 20s);
-    ::pause();
-    ::_exit(0);
-  }
-  auto world = ProcessWorld::connect(launches[0], 20s);
-  ::kill(other, SIGSTOP);
-  const Status reason(ErrorCategory::RankLost, "rank 0 waited 2 s for its GPU");
-  const Status status =
-      world ? (*world)->communicator(0)->waitedTooLong(reason, std::nullopt) : world.status();
-  ::kill(other, SIGKILL);
-  ::waitpid(other, nullptr, 0);
-  EXPECT_NE(status.message().find("rank 0 waited 2 s for its GPU, or for rank: 1, whose process "
-                                  "does not answer"),
-            std::string::npos)
-      << status.message();
-}
-
-TEST_P(ProcessesTest, TheRankThatOthersWaitForIsNamed) {
-  std::atomic<int> ended{0};
-  auto statuses = onRanks(
-      3,
-      [&](Communicator &c) {
-        Status status = Status::ok();
-        char byte = 0;
-        ReceiveBlock block{&byte, 1};
-        if (c.rank() < 2) // rank 0 waits for rank 1, and rank 1 for rank 2
-          status = c.receive(c.rank() + 1, /*channel=*/0, {&block, 1});
-        for (++ended; c.rank() == 2 && ended < 3;)
-          std::this_thread::sleep_for(5ms);
-        return status;
-      },
-      1500ms);
-  for (int rank : {0, 1}) {
-    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
-    EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos)
-        << statuses[rank].message();
-  }
-}
-
-/// Rank 0 waits for rank 1, and rank 1 for rank 2, which calls `last` first.
-class StepsTest : public ProcessesTest {
-protected:
-  std::vector<Status> chainAfter(std::chrono::seconds patience,
-                                 const std::function<Status(Communicator &)> &last) {
-    return onRanks(3, [&](Communicator &c) {
-      c.setPulse({/*step=*/7, patience});
-      char byte = 0;
-      ReceiveBlock into{&byte, 1};
-      SendBlock from{&byte, 1};
-      Status status = c.rank() < 2 ? c.receive(c.rank() + 1, /*channel=*/0, {&into, 1}) : last(c);
-      if (status.isOk() && c.rank() > 0)
-        status = c.send(c.rank() - 1, /*channel=*/0, {&from, 1});
-      ended += !status.isOk();
-      return status;
-    });
-  }
-  std::atomic<int> ended{0};
-};
-
-INSTANTIATE_TEST_SUITE_P(Ranks, StepsTest, testing::Values(true));
-
-TEST_P(StepsTest, OneThatHangsIsFoundBeforeTheTimeLimit) {
-  auto begin = std::chrono::steady_clock::now();
-  auto statuses = chainAfter(1s, [&](Communicator &) {
-    while (ended < 2)
-      std::this_thread::sleep_for(5ms);
-    return Status(ErrorCategory::Failed, "has hung");
-  });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
-  for (int rank : {0, 1}) {
-    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
-    EXPECT_NE(statuses[rank].message().find("waited 1 s in receive"), std::string::npos)
-        << statuses[rank].message();
-    EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos);
-  }
-}
-
-TEST_P(StepsTest, OneThatDoesSomethingElseMayTakeItsTime) {
-  expectOk(chainAfter(1s, [](Communicator &c) {
-    c.setPulse({/*step=*/0, /*patience=*/1s}); // it saves, for example
-    std::this_thread::sleep_for(3500ms);
-    return Status::ok();
-  }));
-}
-
-TEST_P(StepsTest, OneThatComesToAnotherStepIsGivenMoreTime) {
-  expectOk(chainAfter(2s, [](Communicator &c) {
-    for (int64_t step : {8, 9, 10, 11}) {
-      std::this_thread::sleep_for(900ms);
-      c.setPulse({step, /*patience=*/2s});
-    }
-    return Status::ok();
-  }));
 }

@@ -1,11 +1,14 @@
 // Whole runs of a hand-made artifact on two ranks that share the batch, against the same in plain
 // loops. It has y = x w, mean squared error and SGD.
+#include "RecordedPulses.h"
+#include "Session.h"
 #include "SmallTraining.h"
 #include "TestArtifact.h"
 #include "TestGpu.h"
 
 #include "dtc-rt/Files/ArrayFile.h"
 #include "dtc-rt/Run.h"
+#include "dtc-rt/Threads/ThreadCommunicator.h"
 
 #include <gtest/gtest.h>
 
@@ -335,6 +338,31 @@ TEST(Run, OutputsOfAllSamples) {
         sum += x[i * 3 + k] * kWeight[k * 2 + n];
       EXPECT_NEAR(value, sum, 1e-6);
     }
+}
+
+/// What rank 1 says of its steps in a run of three.
+std::vector<int64_t> saidOfSteps(std::optional<double> timeoutSeconds) {
+  Files files;
+  files.options.log = files.options.saveWeights = "";
+  files.options.timeoutSeconds = timeoutSeconds;
+  auto session = openSession(files.options);
+  if (!session)
+    return {-1};
+  (*session)->numSteps = 3;
+  ThreadWorld world(2, std::chrono::seconds(20));
+  RecordedPulses first(world.communicator(0)), second(world.communicator(1));
+  RankWorker leader(**session, first, {}), worker(**session, second, {});
+  std::thread other([&] { EXPECT_TRUE(leader.run().isOk()); });
+  EXPECT_TRUE(worker.run().isOk());
+  other.join();
+  return second.steps;
+}
+
+TEST(Run, RanksTellTheirStepsOnceOneIsOver) {
+  // Samples are read for steps 2 and 3, which may take any time, and so may what is left at the
+  // end.
+  EXPECT_EQ(saidOfSteps(std::nullopt), (std::vector<int64_t>{2, 0, 2, 3, 0, 3, 4, 0}));
+  EXPECT_EQ(saidOfSteps(20), std::vector<int64_t>()) << "the user's limit holds";
 }
 
 class StopsOn : public testing::TestWithParam<int> {};

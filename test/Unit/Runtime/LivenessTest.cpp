@@ -1,0 +1,138 @@
+// How processes find out which rank is to blame where ranks wait.
+#include "RanksOfAWorld.h"
+
+#include <atomic>
+#include <signal.h>
+#include <sys/wait.h>
+
+using dtc::ErrorCategory;
+using namespace dtc::rt;
+using namespace dtc::rt::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+class ProcessesTest : public CommunicatorTest {};
+INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesTest, testing::Values(true));
+
+/// A rank whose GPU doesn't end what all have called doesn't know for whom it waits.
+TEST_P(ProcessesTest, AProcessThatDoesNotAnswerIsNamedWhereNobodyIsMissing) {
+  const Launch launches[] = {launchOf(0, 2), launchOf(1, 2)};
+  const pid_t other = ::fork();
+  if (other == 0) {
+    auto world = ProcessWorld::connect(launches[1], 20s);
+    ::pause();
+    ::_exit(0);
+  }
+  auto world = ProcessWorld::connect(launches[0], 20s);
+  ::kill(other, SIGSTOP);
+  const Status reason(ErrorCategory::RankLost, "rank 0 waited 2 s for its GPU");
+  const Status status =
+      world ? (*world)->communicator(0)->waitedTooLong(reason, std::nullopt) : world.status();
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_NE(status.message().find("rank 0 waited 2 s for its GPU, or for rank: 1, whose process "
+                                  "does not answer"),
+            std::string::npos)
+      << status.message();
+}
+
+TEST_P(ProcessesTest, TheRankThatOthersWaitForIsNamed) {
+  std::atomic<int> ended{0};
+  auto statuses = onRanks(
+      3,
+      [&](Communicator &c) {
+        Status status = Status::ok();
+        char byte = 0;
+        ReceiveBlock block{&byte, 1};
+        if (c.rank() < 2) // rank 0 waits for rank 1, and rank 1 for rank 2
+          status = c.receive(c.rank() + 1, /*channel=*/0, {&block, 1});
+        for (++ended; c.rank() == 2 && ended < 3;)
+          std::this_thread::sleep_for(5ms);
+        return status;
+      },
+      1500ms);
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
+    EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos)
+        << statuses[rank].message();
+  }
+}
+
+/// Rank 0 waits for rank 1, and rank 1 for rank 2, which calls `last` first.
+class StepsTest : public ProcessesTest {
+protected:
+  std::vector<Status> chainAfter(std::chrono::seconds patience,
+                                 const std::function<Status(Communicator &)> &last) {
+    return onRanks(3, [&](Communicator &c) {
+      c.setPulse({/*step=*/7, patience});
+      char byte = 0;
+      ReceiveBlock into{&byte, 1};
+      SendBlock from{&byte, 1};
+      Status status = c.rank() < 2 ? c.receive(c.rank() + 1, /*channel=*/0, {&into, 1}) : last(c);
+      if (status.isOk() && c.rank() > 0)
+        status = c.send(c.rank() - 1, /*channel=*/0, {&from, 1});
+      ended += !status.isOk();
+      return status;
+    });
+  }
+  std::atomic<int> ended{0};
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, StepsTest, testing::Values(true));
+
+TEST_P(StepsTest, OneThatHangsIsFoundBeforeTheTimeLimit) {
+  auto begin = std::chrono::steady_clock::now();
+  auto statuses = chainAfter(1s, [&](Communicator &) {
+    while (ended < 2)
+      std::this_thread::sleep_for(5ms);
+    return Status(ErrorCategory::Failed, "has hung");
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
+    EXPECT_NE(statuses[rank].message().find("waited 1 s in receive"), std::string::npos)
+        << statuses[rank].message();
+    EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos);
+  }
+}
+
+TEST_P(StepsTest, OneThatDoesSomethingElseMayTakeItsTime) {
+  expectOk(chainAfter(1s, [](Communicator &c) {
+    c.setPulse({/*step=*/0, /*patience=*/1s}); // it saves, for example
+    std::this_thread::sleep_for(3500ms);
+    return Status::ok();
+  }));
+}
+
+TEST_P(StepsTest, OneThatComesToAnotherStepIsGivenMoreTime) {
+  expectOk(chainAfter(2s, [](Communicator &c) {
+    for (int64_t step : {8, 9, 10, 11}) {
+      std::this_thread::sleep_for(900ms);
+      c.setPulse({step, /*patience=*/2s});
+    }
+    return Status::ok();
+  }));
+}
+
+TEST_P(StepsTest, AnotherStepBringsTheWholeLimitBack) {
+  auto statuses = onRanks(2, [&](Communicator &c) {
+    c.setPulse({/*step=*/7, /*patience=*/1s});
+    for (int i = 0; i < 100 && c.timeLimit() != 1s; ++i)
+      std::this_thread::sleep_for(100ms);
+    if (c.timeLimit() != 1s)
+      return Status(ErrorCategory::Failed, "is not found to hang");
+    c.setPulse({/*step=*/8, /*patience=*/60s});
+    return c.timeLimit() == 20s ? Status::ok() : Status(ErrorCategory::Failed, "stays short");
+  });
+  expectOk(statuses);
+}
+
+TEST_P(StepsTest, RanksThatSayNothingHaveTheWholeLimit) {
+  expectOk(onRanks(2, [](Communicator &c) {
+    std::this_thread::sleep_for(2500ms);
+    return c.timeLimit() == 20s ? Status::ok() : Status(ErrorCategory::Failed, "has become short");
+  }));
+}
+
+} // namespace
