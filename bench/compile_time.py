@@ -6,13 +6,15 @@ Prints, for each depth, the seconds of import alone (`--emit=import`), of the wh
 of what comes after import, with that one's ratio to the shallowest model; in brackets processor
 seconds of all threads, which other work on the machine disturbs less. Width 128, 4 heads, sequence
 64, vocabulary 1024, 4 devices, a free plan unless one is given; the best of five runs. Needs an
-interpreter with torch, transformers, onnx and onnxscript; dtc from build/bin.
+interpreter with torch, transformers, onnx and onnxscript; dtc from build/bin. No kernel that an
+earlier compilation kept is taken.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import pathlib
 import resource
 import subprocess
@@ -60,7 +62,8 @@ def measure(model: pathlib.Path, *flags: str) -> Seconds:
         start, used = time.perf_counter(), processor_seconds()
         subprocess.run([ROOT / "build" / "bin" / "dtc", "compile", model, "--devices", "4",
                         "--loss", "cross_entropy", "--global-batch", "8", "--init", *flags],
-                       check=True, stdout=subprocess.DEVNULL)
+                       check=True, stdout=subprocess.DEVNULL,
+                       env=os.environ | {"DTC_KERNEL_CACHE": "off"})
         best.wall = min(best.wall, time.perf_counter() - start)
         best.processor = min(best.processor, processor_seconds() - used)
     return best

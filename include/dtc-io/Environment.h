@@ -18,7 +18,7 @@ enum class Variable : uint8_t {
   CudnnParts,        ///< 0: attention on GPUs reads no parts of tensors
   ShareGpu,          ///< 1: all ranks share a GPU
   Calibration,       ///< the file of this processor's measured times, or off
-  CubinCache,        ///< the folder of assembled kernels, or off
+  KernelCache,       ///< the folder of compiled kernels, or off
   CublasLtCache,     ///< the folder of timed algorithms, or off
 };
 

@@ -23,7 +23,7 @@ const std::array<Known, 7> &known() {
       Known{"DTC_CUDNN_PARTS", {"0", "1"}},
       Known{"DTC_SHARE_GPU", {"0", "1"}},
       Known{"DTC_CALIBRATION", {"off"}, "a file"},
-      Known{"DTC_CUBIN_CACHE", {"off"}, "a folder"},
+      Known{"DTC_KERNEL_CACHE", {"off"}, "a folder"},
       Known{"DTC_CUBLASLT_CACHE", {"off"}, "a folder"}};
   return variables;
 }

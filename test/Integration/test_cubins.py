@@ -21,7 +21,7 @@ class Assembler:
         self.folder, self.calls, self.cache, tool = folder, folder / "calls", folder / "cache", folder / "ptxas"
         tool.write_text(f'#!/bin/sh\necho ${{2##*/}} >> {self.calls}\nexec {PTXAS} "$@"\n')
         tool.chmod(0o755)
-        self.environment = {**os.environ, "DTC_PTXAS": str(tool), "DTC_CUBIN_CACHE": str(self.cache)}
+        self.environment = {**os.environ, "DTC_PTXAS": str(tool), "DTC_KERNEL_CACHE": str(self.cache)}
 
     def compile(self, name: str, *flags: object, arch: str = "sm_90", model: str = "gpt2", **environment: str) -> dict[str, bytes]:
         done = call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--global-batch", 8, *CUDA, "--devices", 1,
@@ -46,7 +46,7 @@ def test_kernels_are_assembled_once(assembler):
     kernels = kernels_of(assembler.folder / "first.dtc")
     assert len(kernels) > 8 and sorted(assembler.assembled()) == sorted(set(kernels))
     assert assembler.compile("again.dtc") == first and assembler.assembled() == []
-    assert assembler.compile("off.dtc", DTC_CUBIN_CACHE="off") == first and len(assembler.assembled()) == len(kernels)
+    assert assembler.compile("off.dtc", DTC_KERNEL_CACHE="off") == first and len(assembler.assembled()) == len(kernels)
 
 
 def test_other_models_bring_their_own_kernels_alone(assembler):
@@ -56,7 +56,7 @@ def test_other_models_bring_their_own_kernels_alone(assembler):
     second = assembler.compile("sgd.dtc", "--optimizer", "sgd")
     made = assembler.assembled()
     assert 0 < len(made) <= 4 < len(kernels_of(assembler.folder / "sgd.dtc"))
-    assert assembler.compile("off.dtc", "--optimizer", "sgd", DTC_CUBIN_CACHE="off") == second != first
+    assert assembler.compile("off.dtc", "--optimizer", "sgd", DTC_KERNEL_CACHE="off") == second != first
 
 
 def test_a_damaged_entry_is_made_again(assembler):
@@ -74,12 +74,12 @@ def test_a_cache_that_can_not_be_written_is_as_good_as_none(assembler):
     assembler.assembled()
     (assembler.folder / "file").write_text("not a folder")
     for cache in (assembler.folder / "file", "/proc/none"):
-        assert assembler.compile("again.dtc", DTC_CUBIN_CACHE=str(cache)) == first and assembler.assembled() != []
+        assert assembler.compile("again.dtc", DTC_KERNEL_CACHE=str(cache)) == first and assembler.assembled() != []
 
 
 def test_a_tool_that_makes_nothing_is_told(tmp_path):
     made = call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "cross_entropy", *CUDA, "-o", tmp_path / "m.dtc",
-                env={**os.environ, "DTC_PTXAS": "/bin/true", "DTC_CUBIN_CACHE": str(tmp_path / "cache")})
+                env={**os.environ, "DTC_PTXAS": "/bin/true", "DTC_KERNEL_CACHE": str(tmp_path / "cache")})
     assert made.code == 1 and "/bin/true told no error, but made no cubin of kernel " in made.error_line()
     assert not (tmp_path / "m.dtc").exists()
 
@@ -137,4 +137,4 @@ case "$*" in *-O1*) ;; *) echo "ptxas warning : Registers are spilled to local m
     asked = calls.read_text().splitlines()
     assert len(asked) == 2 * len(kernels) and sum(line.endswith("-warn-spills -O1") for line in asked) == len(kernels)
     tool.write_text(f'#!/bin/sh\nexec {PTXAS} "$@" -O1\n')
-    assert assembler.compile("level1.dtc", model="mlp", DTC_CUBIN_CACHE="off") == again
+    assert assembler.compile("level1.dtc", model="mlp", DTC_KERNEL_CACHE="off") == again

@@ -165,7 +165,7 @@ exit 255
 """)
     tool.chmod(0o755)
     done = compile_mlp(tmp_path / "mlp.dtc", *CUDA, "--arch", "sm_90",
-                       env={**os.environ, "DTC_PTXAS": str(tool), "DTC_CUBIN_CACHE": "off"})
+                       env={**os.environ, "DTC_PTXAS": str(tool), "DTC_KERNEL_CACHE": "off"})
     assert done.code == 1 and not (tmp_path / "mlp.dtc").exists()
     assert f"`{tool} -arch=sm_90 {last}.ptx -o {last}.cubin -warn-spills` failed at kernel {last}: ptxas {last}.ptx, line 12; " \
            f"Unresolved extern function 'pow' in {last}" in done.error_line()

@@ -75,7 +75,7 @@ cat $account >&2
 exit $code
 """)
         tool.chmod(0o755)
-        self.environment = os.environ | {"DTC_PTXAS": str(tool), "DTC_CUBIN_CACHE": str(folder / "cache")}
+        self.environment = os.environ | {"DTC_PTXAS": str(tool), "DTC_KERNEL_CACHE": str(folder / "cache")}
 
     def take(self) -> list[str]:
         """The accounts since they were taken last."""

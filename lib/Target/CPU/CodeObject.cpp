@@ -2,6 +2,7 @@
 #include "LoopEmitter.h"
 #include "MachineCode.h"
 
+#include "dtc/Target/KernelCache.h"
 #include "dtc/Target/PartCompiler.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -11,8 +12,6 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 
 using namespace mlir;
 
@@ -20,18 +19,11 @@ namespace dtc::cpu {
 
 using namespace kernels;
 
-static constexpr size_t kKernelsInPart = 4;
+/// The function of a part; kernels with the same loops have different names.
+static constexpr StringRef kLoopsName = "loops";
 
-static std::string dumpPath(const CompileOptions &options, const Twine &name) {
-  if (options.dumpDir.empty())
-    return {};
-  llvm::SmallString<128> path(options.dumpDir);
-  llvm::sys::fs::create_directories(path);
-  llvm::sys::path::append(path, name);
-  return std::string(path);
-}
-
-static FailureOr<func::FuncOp> emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
+/// The loops of a kernel, in a module of their own.
+static FailureOr<OwningOpRef<ModuleOp>> emitLoops(exec::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   FailureOr<KernelPlan> plan = planKernel(body);
   if (failed(plan))
@@ -43,8 +35,12 @@ static FailureOr<func::FuncOp> emitKernel(exec::KernelOp kernel, OpBuilder &buil
   if (kernel.getFlat() && !plan->flat)
     return kernel.emitError("is not elementwise but marked flat");
   BodyInfo info(body);
+  OwningOpRef<ModuleOp> loops = ModuleOp::create(kernel.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(loops->getBody());
   LoopEmitter emitter(info, *plan, builder);
-  return emitter.emitFunction(kernel.getSymName());
+  if (failed(emitter.emitFunction(kLoopsName)))
+    return failure();
+  return loops;
 }
 
 static LogicalResult lowerToLLVM(ModuleOp module) {
@@ -64,47 +60,40 @@ static Processor processorOf(const CompileOptions &options) {
   return options.cpu.empty() ? hostProcessor() : Processor{options.cpu, options.features};
 }
 
-/// The loops of a kernel as text, the same for all kernels that have the same.
-static std::string loopsOf(func::FuncOp function) {
-  std::string name = function.getSymName().str(), text;
-  function.setSymName("kernel");
+static std::string textOf(ModuleOp loops) {
+  std::string text;
   llvm::raw_string_ostream stream(text);
-  function->print(stream, OpPrintingFlags().assumeVerified());
-  function.setSymName(name);
+  loops->print(stream, OpPrintingFlags().assumeVerified());
   return text;
 }
 
-/// Kernels that are compiled together, in LLVM's IR.
-static FailureOr<std::unique_ptr<target::TranslatedModule>>
-translatePart(ModuleOp part, const std::string &dumpPath) {
-  if (!dumpPath.empty()) {
-    std::error_code code;
-    llvm::raw_fd_ostream file(dumpPath + ".mlir", code);
-    if (!code)
-      file << *part;
-  }
-  if (failed(lowerToLLVM(part)))
-    return failure();
-  auto translated = target::translate(part);
-  if (!translated)
-    return failure();
-  return translated;
+static std::unique_ptr<target::TranslatedModule> translateLoops(ModuleOp loops) {
+  return failed(lowerToLLVM(loops)) ? nullptr : target::translate(loops);
 }
+
+namespace {
+
+/// The machine code of some loops.
+struct Object {
+  std::string key;                       ///< in the cache
+  std::string symbol;                    ///< of the first kernel that has them
+  std::optional<std::vector<char>> kept; ///< none: the next part makes it
+};
+
+} // namespace
 
 struct KernelCompilation::State {
   explicit State(const CompileOptions &options)
-      : options(options), compiler(processorOf(options)),
-        parts(options.threads, [this](target::TranslatedModule &part, size_t number) {
-          return compiler.compile(part, dumpPath(this->options, "kernels" + Twine(number)));
-        }) {}
+      : compiler(processorOf(options)),
+        parts(options.threads,
+              [this](target::TranslatedModule &part, size_t) { return compiler.compile(part); }) {}
 
-  CompileOptions options;
   ObjectCompiler compiler;
+  target::KernelCache cache;
   std::vector<std::string> symbols;
-  llvm::StringMap<std::string> compiled; ///< symbol of the first kernel with these loops
+  std::vector<Object> objects;
+  llvm::StringMap<std::string> compiled; ///< by key: the first symbol
   std::vector<std::string> definitions;  ///< SAME=SYMBOL of the others
-  OwningOpRef<ModuleOp> pending;         ///< the next part
-  size_t kernelsPending = 0, partsHandedIn = 0;
   target::PartCompiler parts;
 };
 
@@ -122,43 +111,53 @@ KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions 
 LogicalResult KernelCompilation::add(exec::KernelOp kernel) {
   if (failed(verify(kernel)))
     return failure();
-  if (!state->pending)
-    state->pending = ModuleOp::create(kernel.getLoc());
-  OpBuilder builder = OpBuilder::atBlockEnd(state->pending->getBody());
-  auto function = emitKernel(kernel, builder);
-  if (failed(function))
+  FailureOr<OwningOpRef<ModuleOp>> loops = emitLoops(kernel);
+  if (failed(loops))
     return failure();
-  std::string symbol = kernel.getSymName().str();
+  std::string key = state->compiler.keyOf(textOf(**loops)), symbol = kernel.getSymName().str();
   state->symbols.push_back(symbol);
-  auto [first, isNew] = state->compiled.try_emplace(loopsOf(*function), symbol);
+  auto [first, isNew] = state->compiled.try_emplace(key, symbol);
   if (!isNew) {
     state->definitions.push_back(symbol + "=" + first->second);
-    function->erase();
     return success();
   }
-  return ++state->kernelsPending == kKernelsInPart ? handIn() : success();
-}
-
-LogicalResult KernelCompilation::handIn() {
-  std::string name = "kernels" + std::to_string(state->partsHandedIn++);
-  auto part = translatePart(*state->pending, dumpPath(state->options, name));
-  if (failed(part))
+  state->objects.push_back({key, symbol, state->cache.find(key)});
+  if (state->objects.back().kept)
+    return success();
+  auto part = translateLoops(**loops);
+  if (!part)
     return failure();
-  state->pending = nullptr;
-  state->kernelsPending = 0;
-  state->parts.handIn(std::move(*part));
+  state->parts.handIn(std::move(part));
   return success();
 }
 
 LogicalResult KernelCompilation::close() {
-  if (state->kernelsPending > 0 && failed(handIn()))
-    return failure();
   state->parts.close();
   return success();
 }
 
+/// Those of all loops, each with the symbol of a kernel.
+llvm::Expected<std::vector<std::vector<char>>> KernelCompilation::finishObjects() {
+  auto made = state->parts.finish();
+  if (!made)
+    return made.takeError();
+  std::vector<std::vector<char>> named;
+  auto next = made->begin();
+  for (Object &object : state->objects) {
+    if (!object.kept) {
+      state->cache.keep(object.key, *next);
+      object.kept = std::move(*next++);
+    }
+    auto renamed = renameSymbol(*object.kept, kLoopsName, object.symbol);
+    if (!renamed)
+      return renamed.takeError();
+    named.push_back(std::move(*renamed));
+  }
+  return named;
+}
+
 llvm::Expected<target::CodeObject> KernelCompilation::finish() {
-  auto objects = state->parts.finish();
+  auto objects = finishObjects();
   if (!objects)
     return objects.takeError();
   if (state->symbols.empty()) // libraries do it all

@@ -1,17 +1,24 @@
 #include "MachineCode.h"
 
+#include "dtc/Target/KernelCache.h"
+
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/ObjCopy/CommonConfig.h"
+#include "llvm/ObjCopy/ELF/ELFConfig.h"
+#include "llvm/ObjCopy/ELF/ELFObjcopy.h"
+#include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <algorithm>
+#include <link.h>
 #include <mutex>
 
 using namespace llvm;
@@ -80,14 +87,39 @@ static void setAttributes(Module &module, const Processor &processor) {
   }
 }
 
-static void dump(const std::string &path, StringRef bytes) {
-  std::error_code code;
-  raw_fd_ostream file(path, code);
-  if (!code)
-    file << bytes;
+static bool holds(const dl_phdr_info &image, uint64_t address) {
+  for (const auto &segment : ArrayRef(image.dlpi_phdr, image.dlpi_phnum))
+    if (segment.p_type == PT_LOAD && address - image.dlpi_addr - segment.p_vaddr < segment.p_memsz)
+      return true;
+  return false;
+}
+
+/// Of this program or library, and of those of LLVM that it uses: what machine code depends on.
+static std::string compilerIdentity() {
+  struct Found {
+    uint64_t here = reinterpret_cast<uint64_t>(&compilerIdentity);
+    std::string text;
+  } found;
+  dl_iterate_phdr(
+      [](dl_phdr_info *image, size_t, void *data) {
+        auto &found = *static_cast<Found *>(data);
+        StringRef path = image->dlpi_name[0] ? image->dlpi_name : "/proc/self/exe";
+        StringRef name = sys::path::filename(path);
+        if (holds(*image, found.here) || name.starts_with("libLLVM") || name.starts_with("libMLIR"))
+          found.text += target::KernelCache::identityOf(path.str()) + ";";
+        return 0;
+      },
+      &found);
+  return found.text;
 }
 
 ObjectCompiler::ObjectCompiler(Processor processor) : processor(std::move(processor)) {}
+
+std::string ObjectCompiler::keyOf(StringRef function) const {
+  static const std::string identity = compilerIdentity();
+  return target::KernelCache::keyOf(
+      {"object", identity, processor.name, featureString(processor), function});
+}
 
 ObjectCompiler::~ObjectCompiler() = default;
 
@@ -103,8 +135,7 @@ Expected<std::unique_ptr<TargetMachine>> ObjectCompiler::takeMachine() {
   return targetMachine(processor);
 }
 
-Expected<std::vector<char>> ObjectCompiler::compile(target::TranslatedModule &translated,
-                                                    const std::string &dumpPath) {
+Expected<std::vector<char>> ObjectCompiler::compile(target::TranslatedModule &translated) {
   auto machine = takeMachine();
   if (!machine)
     return machine.takeError();
@@ -113,11 +144,6 @@ Expected<std::vector<char>> ObjectCompiler::compile(target::TranslatedModule &tr
   module.setTargetTriple((*machine)->getTargetTriple());
   setAttributes(module, processor);
   optimize(module, **machine);
-  if (!dumpPath.empty()) {
-    std::string text;
-    raw_string_ostream(text) << module;
-    dump(dumpPath + ".ll", text);
-  }
   SmallVector<char, 0> bytes;
   raw_svector_ostream stream(bytes);
   legacy::PassManager passes;
@@ -125,10 +151,23 @@ Expected<std::vector<char>> ObjectCompiler::compile(target::TranslatedModule &tr
                                       /*DisableVerify=*/true))
     return error("the target writes no object files");
   passes.run(module);
-  if (!dumpPath.empty())
-    dump(dumpPath + ".o", stream.str());
   std::lock_guard lock(mutex);
   idle.push_back(std::move(*machine));
+  return std::vector<char>(bytes.begin(), bytes.end());
+}
+
+Expected<std::vector<char>> renameSymbol(ArrayRef<char> object, StringRef from, StringRef to) {
+  auto file = object::ObjectFile::createELFObjectFile(
+      MemoryBufferRef(StringRef(object.data(), object.size()), "kernel"));
+  if (!file)
+    return file.takeError();
+  objcopy::CommonConfig config{};
+  config.SymbolsToRename[from] = to;
+  SmallVector<char, 0> bytes;
+  raw_svector_ostream stream(bytes);
+  if (Error failed = objcopy::elf::executeObjcopyOnBinary(
+          config, objcopy::ELFConfig(), cast<object::ELFObjectFileBase>(**file), stream))
+    return failed;
   return std::vector<char>(bytes.begin(), bytes.end());
 }
 

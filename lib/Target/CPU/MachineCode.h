@@ -22,9 +22,10 @@ public:
   explicit ObjectCompiler(Processor processor);
   ~ObjectCompiler();
 
-  /// With a `dumpPath`, path.ll and path.o are left.
-  llvm::Expected<std::vector<char>> compile(target::TranslatedModule &translated,
-                                            const std::string &dumpPath);
+  llvm::Expected<std::vector<char>> compile(target::TranslatedModule &translated);
+  /// Of the object file of a function, in target::KernelCache: another one for another processor,
+  /// another dtc or LLVM.
+  std::string keyOf(llvm::StringRef function) const;
 
   const Processor processor;
 
@@ -34,6 +35,10 @@ private:
   std::mutex mutex;
   std::vector<std::unique_ptr<llvm::TargetMachine>> idle; ///< made once for each thread
 };
+
+/// An object file in which a symbol has another name.
+llvm::Expected<std::vector<char>> renameSymbol(llvm::ArrayRef<char> object, llvm::StringRef from,
+                                               llvm::StringRef to);
 
 /// Links object files into a shared object that exports `symbols`. Each of the definitions,
 /// SAME=SYMBOL, gives the code of a symbol to another one, too.

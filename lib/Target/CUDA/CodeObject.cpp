@@ -1,7 +1,9 @@
 #include "dtc/Target/CUDA/CodeObject.h"
-#include "CubinCache.h"
 #include "Ptx.h"
+#include "Ptxas.h"
 #include "ThreadEmitter.h"
+
+#include "dtc/Target/KernelCache.h"
 
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -122,18 +124,33 @@ using AssembledKernels = std::map<std::pair<StringRef, StringRef>, Assembled>;
 
 } // namespace
 
+/// As it was kept, else as ptxas makes it.
+static Cubin cubinOf(const PtxKernel &kernel, const std::string &architecture,
+                     const std::string &ptxas, target::KernelCache &cache) {
+  /// Another text where `assemble` makes other cubins of the same kernels.
+  constexpr StringRef how = "cubin without spills";
+  const std::string key = target::KernelCache::keyOf(
+      {how, target::KernelCache::identityOf(ptxas), architecture, kernel.ptx});
+  if (auto kept = cache.find(key))
+    return std::move(*kept);
+  Cubin made = assemble(ptxas, kernel, architecture);
+  if (made)
+    cache.keep(key, *made);
+  return made;
+}
+
 /// Kernels with the same text are assembled once, each by a ptxas of its own: a cubin of several
 /// could only be kept as a whole.
 static AssembledKernels assembleAll(const std::string &ptxas, ArrayRef<PtxKernel> kernels,
                                     const CompileOptions &options) {
-  CubinCache cache(ptxas);
+  target::KernelCache cache;
   AssembledKernels all;
   llvm::DefaultThreadPool pool(llvm::hardware_concurrency(options.threads));
   for (const std::string &architecture : options.architectures)
     for (const PtxKernel &kernel : kernels)
       if (auto [entry, isNew] = all.try_emplace({architecture, kernel.ptx}); isNew)
-        pool.async([&cache, &kernel, &architecture, &made = entry->second] {
-          if (Cubin cubin = cache.get(kernel, architecture))
+        pool.async([&cache, &ptxas, &kernel, &architecture, &made = entry->second] {
+          if (Cubin cubin = cubinOf(kernel, architecture, ptxas, cache))
             made.cubin = std::move(*cubin);
           else
             made.failure = llvm::toString(cubin.takeError());

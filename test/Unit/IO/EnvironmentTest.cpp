@@ -28,7 +28,7 @@ TEST(Environment, TakesKnownValuesAndPathsAlone) {
       EXPECT_EQ(wrong(name, value), "") << name;
     EXPECT_EQ(wrong(name, "maybe"), std::string(name) + ": expected 0 or 1, got 'maybe'");
   }
-  for (const char *name : {"DTC_CUBIN_CACHE", "DTC_CUBLASLT_CACHE"}) {
+  for (const char *name : {"DTC_KERNEL_CACHE", "DTC_CUBLASLT_CACHE"}) {
     for (const char *value : {"off", "", "/tmp/x", "./0", "cache"})
       EXPECT_EQ(wrong(name, value), "") << name;
     EXPECT_EQ(wrong(name, "0"), std::string(name) + ": expected off or a folder, got '0'");

@@ -10,7 +10,9 @@
 
 #include "mlir/Parser/Parser.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
+#include <filesystem>
 
 using namespace mlir;
 using namespace dtc;
@@ -20,6 +22,20 @@ namespace {
 class KernelCompilationTest : public test::ModuleTest<graph::GraphDialect, exec::ExecDialect,
                                                      arith::ArithDialect, func::FuncDialect> {
 protected:
+  void SetUp() override { setenv("DTC_KERNEL_CACHE", "off", 1); }
+  void TearDown() override { unsetenv("DTC_KERNEL_CACHE"); }
+
+  std::vector<char> compile(ModuleOp module) {
+    cpu::KernelCompilation compilation(context, cpu::CompileOptions());
+    EXPECT_TRUE(succeeded(addAll(compilation, module))) << errors;
+    llvm::Expected<target::CodeObject> code = compilation.finish();
+    if (!code) {
+      ADD_FAILURE() << llvm::toString(code.takeError());
+      return {};
+    }
+    return std::move(code->files.at(0).bytes);
+  }
+
   /// `count` kernels, enough for several parts; number i adds its argument i times to itself.
   OwningOpRef<ModuleOp> kernels(int count, int extent = 16) {
     std::string text;
@@ -107,6 +123,36 @@ TEST_F(KernelCompilationTest, KernelsOfTheSameLoopsShareCode) {
   EXPECT_EQ(codeOf("r3"), codeOf("r2"));
   EXPECT_NE(codeOf("t1"), codeOf("t0"));
   dlclose(library);
+}
+
+/// The second module has a kernel more, and other names for the rest.
+TEST_F(KernelCompilationTest, CodeThatIsKeptIsTakenAndTheSame) {
+  std::string one = rowSums("r0", 64, 48) + rowSums("r1", 64, 40),
+              two = rowSums("other", 64, 32) + rowSums("s0", 64, 40) + rowSums("s1", 64, 48);
+  auto first = parseSourceString<ModuleOp>(one, &context),
+       second = parseSourceString<ModuleOp>(two, &context);
+  ASSERT_TRUE(first && second) << errors;
+  std::vector<char> alone = compile(*first), secondAlone = compile(*second);
+  target::TemporaryFolder folder;
+  std::string cache = folder.file("cache");
+  setenv("DTC_KERNEL_CACHE", cache.c_str(), 1);
+  auto entries = [&] {
+    std::vector<std::filesystem::path> paths;
+    for (const auto &entry : std::filesystem::directory_iterator(cache))
+      if (entry.path().filename().string().starts_with("llvmcache-"))
+        paths.push_back(entry.path());
+    return paths;
+  };
+  EXPECT_EQ(compile(*first), alone);
+  EXPECT_EQ(entries().size(), 2u);
+  EXPECT_EQ(compile(*second), secondAlone);
+  EXPECT_EQ(entries().size(), 3u);
+  EXPECT_EQ(compile(*first), alone);
+  // The kernels of all three are now said to be those of the first entry.
+  std::vector<std::filesystem::path> all = entries();
+  for (size_t i = 1; i < all.size(); ++i)
+    std::filesystem::copy_file(all[0], all[i], std::filesystem::copy_options::overwrite_existing);
+  EXPECT_NE(compile(*first), alone);
 }
 
 TEST_F(KernelCompilationTest, GivesUpWhatNobodyAsksFor) {

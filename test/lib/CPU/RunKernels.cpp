@@ -63,7 +63,6 @@ struct RunKernelsPass : PassWrapper<RunKernelsPass, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     cpu::CompileOptions options;
-    options.dumpDir = dumpDir;
     options.cpu = cpu;
     auto before = std::chrono::steady_clock::now();
     FailureOr<target::CodeObject> code = cpu::compileKernels(getOperation(), options);
@@ -141,7 +140,6 @@ private:
   Option<bool> compare{*this, "compare", llvm::cl::init(true),
                        llvm::cl::desc("with the interpreter")};
   Option<std::string> cpu{*this, "cpu", llvm::cl::desc("processor to compile for")};
-  Option<std::string> dumpDir{*this, "dump", llvm::cl::desc("folder for intermediate files")};
 };
 
 } // namespace

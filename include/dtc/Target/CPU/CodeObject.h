@@ -13,13 +13,12 @@ struct CompileOptions {
   std::string cpu;                   ///< LLVM's name; empty: the host's, with its features
   std::vector<std::string> features; ///< for a named cpu: further features
   unsigned threads = 0;              ///< 0: as many as the machine has
-  std::string dumpDir;               ///< if set: kernels.{mlir,ll,o,so} are left there
 };
 
 /// A position-independent shared object without dependencies but libm, whose
 /// only visible symbols are the kernels (rt::KernelFunction, see
 /// dtc-rt/Program/PackageFormat.h). Kernels of the same loops, as those of more or fewer rows,
-/// share code.
+/// share code, and target::KernelCache keeps it for later compilations.
 class KernelCompilation : public target::KernelCompilation {
 public:
   KernelCompilation(mlir::MLIRContext &context, const CompileOptions &options);
@@ -31,7 +30,7 @@ public:
 
 private:
   struct State;
-  mlir::LogicalResult handIn();
+  llvm::Expected<std::vector<std::vector<char>>> finishObjects();
 
   std::unique_ptr<State> state;
 };
