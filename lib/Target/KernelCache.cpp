@@ -102,7 +102,7 @@ std::optional<std::vector<char>> KernelCache::find(const std::string &key) const
   }
   auto entry = MemoryBuffer::getOpenFile(*file, path, /*FileSize=*/-1,
                                          /*RequiresNullTerminator=*/false);
-  sys::fs::closeFile(*file);
+  (void)sys::fs::closeFile(*file);
   return entry ? readEntry((*entry)->getBuffer()) : std::nullopt;
 }
 
