@@ -17,7 +17,7 @@
 // parts of one value, which it then lists for each of them: together they are the whole.
 #pragma once
 
-#include "dtc-rt/Program_generated.h"
+#include "dtc-rt/Program/CallNumbers.h"
 
 #include <string>
 #include <vector>
@@ -25,29 +25,14 @@
 namespace dtc::replay {
 
 namespace fbs = rt::fbs;
+using rt::numberOf;
 
 /// Addresses in both arenas as one: that of the host begins here.
 inline constexpr uint64_t kHostStart = uint64_t(1) << 62;
 
-/// The number of a call that a scope goes by.
-inline uint64_t numberOf(const fbs::Call &call, fbs::Scope scope) {
-  switch (scope) {
-  case fbs::Scope::Microbatch:
-    return call.microbatch();
-  case fbs::Scope::Slot:
-    return call.slot();
-  case fbs::Scope::Inbox:
-    return call.inbox();
-  case fbs::Scope::Outbox:
-    return call.outbox();
-  default:
-    return 0;
-  }
-}
-
 inline uint64_t addressOf(const fbs::Ref &ref, const fbs::Call &call) {
   uint64_t start = ref.space() == fbs::Space::Host ? kHostStart : 0;
-  return start + ref.offset() + numberOf(call, ref.scope()) * ref.stride();
+  return start + rt::offsetOf(ref, call);
 }
 
 uint64_t sizeOf(fbs::DType dtype);

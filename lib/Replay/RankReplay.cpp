@@ -28,8 +28,9 @@ bool communicates(const fbs::CollectiveT &op) { return op.kind != fbs::Collectiv
 
 RankReplay::RankReplay(const RankClasses &classes, size_t classNumber, const ProgramFacts &role)
     : classes(classes), classNumber(classNumber), role(role), program(role.program),
+      givenBytes(role.bindingBytes),
       added(role.functions.size(), std::vector<uint32_t>(role.program.bindings.size())),
-      givenBytes(role.bindingBytes), clocks(std::max<size_t>(role.program.queues.size(), 1)) {
+      clocks(std::max<size_t>(role.program.queues.size(), 1)) {
   for (uint32_t binding = 0; binding < program.bindings.size(); ++binding)
     current.emplace_back(role.instances(binding), Content(0));
   for (uint64_t events : role.tokenEvents)

@@ -9,9 +9,9 @@
 // with its arguments is machine code, and as trusted as the artifact is.)
 #pragma once
 
+#include "dtc-rt/Program/CallNumbers.h"
 #include "dtc-rt/Program/Manifest.h"
 #include "dtc-rt/Program/RankMesh.h"
-#include "dtc-rt/Program_generated.h"
 
 namespace dtc::rt {
 
@@ -38,26 +38,5 @@ Dims dimsOf(const flatbuffers::Vector<int64_t> *values);
 
 RankMesh meshOf(const fbs::Program &program);
 Placement placementOf(const fbs::Binding &binding);
-
-/// The number of a call that a scope goes by.
-inline uint32_t numberOf(const fbs::Call &call, fbs::Scope scope) {
-  switch (scope) {
-  case fbs::Scope::Microbatch:
-    return call.microbatch();
-  case fbs::Scope::Slot:
-    return call.slot();
-  case fbs::Scope::Inbox:
-    return call.inbox();
-  case fbs::Scope::Outbox:
-    return call.outbox();
-  default:
-    return 0;
-  }
-}
-
-/// The address of a reference for a call, from the start of the arena of its space.
-inline uint64_t offsetOf(const fbs::Ref &ref, const fbs::Call &call) {
-  return ref.offset() + numberOf(call, ref.scope()) * ref.stride();
-}
 
 } // namespace dtc::rt
