@@ -11,6 +11,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <array>
+#include <link.h>
 
 using namespace llvm;
 
@@ -51,6 +52,13 @@ Error writeEntry(raw_ostream &out, ArrayRef<char> kernel) {
   return errorCodeToError(code);
 }
 
+bool holds(const dl_phdr_info &image, uint64_t address) {
+  for (const auto &segment : ArrayRef(image.dlpi_phdr, image.dlpi_phnum))
+    if (segment.p_type == PT_LOAD && address - image.dlpi_addr - segment.p_vaddr < segment.p_memsz)
+      return true;
+  return false;
+}
+
 } // namespace
 
 KernelCache::KernelCache() : folder(io::inUserCache("kernels", io::Variable::KernelCache)) {}
@@ -82,6 +90,21 @@ std::string KernelCache::identityOf(const std::string &path) {
     return "";
   return path + " " + std::to_string(file.getSize()) + " " +
          std::to_string(file.getLastModificationTime().time_since_epoch().count());
+}
+
+std::string KernelCache::compilerIdentity() {
+  std::string identity;
+  dl_iterate_phdr(
+      [](dl_phdr_info *image, size_t, void *identity) {
+        StringRef path = image->dlpi_name[0] ? image->dlpi_name : "/proc/self/exe";
+        StringRef name = sys::path::filename(path);
+        if (holds(*image, reinterpret_cast<uint64_t>(&compilerIdentity)) ||
+            name.starts_with("libLLVM") || name.starts_with("libMLIR"))
+          *static_cast<std::string *>(identity) += identityOf(path.str()) + ";";
+        return 0;
+      },
+      &identity);
+  return identity;
 }
 
 /// Only files whose names begin so are ever removed.

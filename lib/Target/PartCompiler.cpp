@@ -1,32 +1,55 @@
 #include "dtc/Target/PartCompiler.h"
+#include "dtc/Target/KernelCache.h"
 
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <string>
 #include <thread>
+
+using namespace mlir;
 
 namespace dtc::target {
 
 TranslatedModule::TranslatedModule() : context(std::make_unique<llvm::LLVMContext>()) {}
 TranslatedModule::~TranslatedModule() = default;
 
-std::unique_ptr<TranslatedModule> translate(mlir::ModuleOp module) {
+/// Null with a diagnostic where that fails.
+static std::unique_ptr<TranslatedModule> translate(ModuleOp module) {
   auto translated = std::make_unique<TranslatedModule>();
-  translated->module = mlir::translateModuleToLLVMIR(module, *translated->context, "kernels");
+  translated->module = translateModuleToLLVMIR(module, *translated->context, "kernels");
   if (translated->module)
     return translated;
   module.emitError() << "kernels cannot be translated to LLVM IR";
   return nullptr;
 }
 
+static std::string textOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, OpPrintingFlags().assumeVerified());
+  return text;
+}
+
+namespace {
+
+struct Part {
+  std::string key;
+  std::unique_ptr<TranslatedModule> module; ///< null: it was kept, or is compiled by now
+  std::vector<char> code;
+  std::string error;
+  bool isNew = false;
+};
+
+} // namespace
+
 /// Parts are compiled by whoever is free, in the order in which they were handed in.
 struct PartCompiler::State {
-  State(unsigned threads, Compile compile) : most(threads), compile(std::move(compile)) {}
+  State(unsigned threads, PartMethod method) : most(threads), method(std::move(method)) {}
 
   ~State() {
     {
@@ -37,11 +60,19 @@ struct PartCompiler::State {
     join();
   }
 
-  void handIn(std::unique_ptr<TranslatedModule> module) {
+  std::string keyOf(ModuleOp module) const {
+    static const std::string compiler = KernelCache::compilerIdentity();
+    return KernelCache::keyOf({method.code, compiler, textOf(module)});
+  }
+
+  void add(Part part) {
+    const bool isWork = part.module != nullptr;
     {
       std::lock_guard lock(mutex);
-      parts.push_back({std::move(module), {}, {}});
+      parts.push_back(std::move(part));
     }
+    if (!isWork)
+      return;
     changed.notify_one();
     if (threads.size() + 1 < most) // one is who calls `finish`
       threads.emplace_back([this] { work(); });
@@ -53,21 +84,29 @@ struct PartCompiler::State {
     changed.notify_all();
   }
 
+  /// The first that nobody compiles yet; null where there is none by now.
+  Part *take() {
+    while (next < parts.size())
+      if (Part &part = parts[next++]; part.module)
+        return &part;
+    return nullptr;
+  }
+
   /// Compiles until nothing is left.
   void work() {
     for (std::unique_lock lock(mutex);;) {
-      changed.wait(lock, [this] { return next < parts.size() || isClosed; });
-      if (next >= parts.size())
+      Part *part = nullptr;
+      changed.wait(lock, [&] { return (part = take()) || isClosed; });
+      if (!part)
         return;
-      size_t number = next++;
-      Part &part = parts[number];
       lock.unlock();
-      auto object = compile(*part.module, number);
-      part.module.reset();
-      if (object)
-        part.object = std::move(*object);
+      auto code = method.compile(*part->module);
+      part->module.reset();
+      part->isNew = bool(code);
+      if (code)
+        part->code = std::move(*code);
       else
-        part.error = llvm::toString(object.takeError());
+        part->error = llvm::toString(code.takeError());
       lock.lock();
     }
   }
@@ -78,30 +117,39 @@ struct PartCompiler::State {
     threads.clear();
   }
 
-  struct Part {
-    std::unique_ptr<TranslatedModule> module;
-    std::vector<char> object;
-    std::string error;
-  };
-
   size_t most;
-  Compile compile;
-  std::mutex mutex; ///< of what follows, but for a part that somebody compiles
+  PartMethod method;
+  KernelCache cache;
+  llvm::StringMap<size_t> numbers; ///< of parts, by their keys
+  std::mutex mutex;                ///< of what follows, but for a part that somebody compiles
   std::condition_variable changed;
   std::deque<Part> parts; ///< which stay where they are
-  size_t next = 0;        ///< the first that nobody compiles yet
+  size_t next = 0;        ///< before it all are taken
   bool isClosed = false;
   std::vector<std::thread> threads;
 };
 
-PartCompiler::PartCompiler(unsigned threads, Compile compile)
+PartCompiler::PartCompiler(unsigned threads, PartMethod method)
     : state(std::make_unique<State>(threads ? threads : std::thread::hardware_concurrency(),
-                                    std::move(compile))) {}
+                                    std::move(method))) {}
 
 PartCompiler::~PartCompiler() = default;
 
-void PartCompiler::handIn(std::unique_ptr<TranslatedModule> part) {
-  state->handIn(std::move(part));
+FailureOr<size_t> PartCompiler::handIn(ModuleOp module) {
+  Part part;
+  part.key = state->keyOf(module);
+  auto [known, isNew] = state->numbers.try_emplace(part.key, state->numbers.size());
+  if (!isNew)
+    return known->second;
+  if (auto kept = state->cache.find(part.key)) {
+    part.code = std::move(*kept);
+  } else {
+    part.module = succeeded(state->method.lower(module)) ? translate(module) : nullptr;
+    if (!part.module)
+      return failure();
+  }
+  state->add(std::move(part));
+  return known->second;
 }
 
 void PartCompiler::close() { state->close(); }
@@ -109,13 +157,15 @@ void PartCompiler::close() { state->close(); }
 llvm::Expected<std::vector<std::vector<char>>> PartCompiler::finish() {
   state->work();
   state->join();
-  std::vector<std::vector<char>> objects;
-  for (State::Part &part : state->parts) {
+  std::vector<std::vector<char>> all;
+  for (Part &part : state->parts) {
     if (!part.error.empty())
       return llvm::createStringError(part.error);
-    objects.push_back(std::move(part.object));
+    if (part.isNew)
+      state->cache.keep(part.key, part.code);
+    all.push_back(std::move(part.code));
   }
-  return objects;
+  return all;
 }
 
 } // namespace dtc::target

@@ -1,4 +1,4 @@
-// Kernels that were compiled before, in a folder of the user: objects for processors, and cubins.
+// Kernels that were compiled before, in a folder of the user: objects for processors, PTX, cubins.
 //
 //     KernelCache cache;
 //     std::string key = KernelCache::keyOf({KernelCache::identityOf(ptxas), architecture, ptx});
@@ -34,6 +34,8 @@ public:
   /// Tells a tool or library from another one under the same path, by its size and time. Empty
   /// where there is none.
   static std::string identityOf(const std::string &path);
+  /// Of this program or library, and of those of LLVM and MLIR that it uses.
+  static std::string compilerIdentity();
 
   std::optional<std::vector<char>> find(const std::string &key) const;
   /// Where that fails, it is made again next time.

@@ -1,9 +1,11 @@
 // Parts of an artifact's code, compiled by threads while the caller makes further ones.
 //
-//     PartCompiler parts(threads, [](TranslatedModule &module, size_t number) { ... });
-//     parts.handIn(translate(module));  // as often as there are parts; threads begin
+//     PartCompiler parts(threads, {"object for znver3", lowerToLLVM, compile});
+//     parts.handIn(module);            // as often as there are parts; threads begin
 //     parts.close();
-//     auto objects = parts.finish();    // helps and waits; in the order of handing in
+//     auto objects = parts.finish();   // helps and waits
+//
+// Equal parts are compiled once. What an earlier compilation kept of them isn't compiled at all.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -11,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace llvm {
@@ -28,24 +31,28 @@ struct TranslatedModule {
   std::unique_ptr<llvm::Module> module;
 };
 
-/// Translates a module in the LLVM dialect; null with a diagnostic where that fails.
-std::unique_ptr<TranslatedModule> translate(mlir::ModuleOp module);
+/// How parts are compiled.
+struct PartMethod {
+  std::string code; ///< tells what is made from all else that could be of the same module
+  std::function<mlir::LogicalResult(mlir::ModuleOp)> lower; ///< to the LLVM dialect
+  std::function<llvm::Expected<std::vector<char>>(TranslatedModule &)> compile; ///< by any thread
+};
 
 class PartCompiler {
 public:
-  using Compile =
-      std::function<llvm::Expected<std::vector<char>>(TranslatedModule &part, size_t number)>;
-
   /// At most `threads` compile at once, the one that calls `finish` among them; 0: as many as the
   /// machine has.
-  PartCompiler(unsigned threads, Compile compile);
+  PartCompiler(unsigned threads, PartMethod method);
   /// Gives up what isn't compiled yet.
   ~PartCompiler();
 
-  void handIn(std::unique_ptr<TranslatedModule> part);
+  /// The number of the part: that of an equal one before, or else the next. The module is lowered
+  /// where it must be compiled.
+  mlir::FailureOr<size_t> handIn(mlir::ModuleOp part);
   /// There are no further parts.
   void close();
-  /// To be called once, after `close`. Gives the error of the first part that has one.
+  /// To be called once, after `close`: of each part by number. Gives the error of the first part
+  /// that has one.
   llvm::Expected<std::vector<std::vector<char>>> finish();
 
 private:

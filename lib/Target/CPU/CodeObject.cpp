@@ -2,7 +2,6 @@
 #include "LoopEmitter.h"
 #include "MachineCode.h"
 
-#include "dtc/Target/KernelCache.h"
 #include "dtc/Target/PartCompiler.h"
 
 #include "mlir/Conversion/Passes.h"
@@ -60,40 +59,16 @@ static Processor processorOf(const CompileOptions &options) {
   return options.cpu.empty() ? hostProcessor() : Processor{options.cpu, options.features};
 }
 
-static std::string textOf(ModuleOp loops) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  loops->print(stream, OpPrintingFlags().assumeVerified());
-  return text;
-}
-
-static std::unique_ptr<target::TranslatedModule> translateLoops(ModuleOp loops) {
-  return failed(lowerToLLVM(loops)) ? nullptr : target::translate(loops);
-}
-
-namespace {
-
-/// The machine code of some loops.
-struct Object {
-  std::string key;                       ///< in the cache
-  std::string symbol;                    ///< of the first kernel that has them
-  std::optional<std::vector<char>> kept; ///< none: the next part makes it
-};
-
-} // namespace
-
 struct KernelCompilation::State {
   explicit State(const CompileOptions &options)
       : compiler(processorOf(options)),
-        parts(options.threads,
-              [this](target::TranslatedModule &part, size_t) { return compiler.compile(part); }) {}
+        parts(options.threads, {compiler.code(), lowerToLLVM,
+                                [this](auto &part) { return compiler.compile(part); }}) {}
 
   ObjectCompiler compiler;
-  target::KernelCache cache;
   std::vector<std::string> symbols;
-  std::vector<Object> objects;
-  llvm::StringMap<std::string> compiled; ///< by key: the first symbol
-  std::vector<std::string> definitions;  ///< SAME=SYMBOL of the others
+  std::vector<std::string> ofParts;     ///< by part: the symbol of the first kernel that has it
+  std::vector<std::string> definitions; ///< SAME=SYMBOL of the others
   target::PartCompiler parts;
 };
 
@@ -114,20 +89,15 @@ LogicalResult KernelCompilation::add(exec::KernelOp kernel) {
   FailureOr<OwningOpRef<ModuleOp>> loops = emitLoops(kernel);
   if (failed(loops))
     return failure();
-  std::string key = state->compiler.keyOf(textOf(**loops)), symbol = kernel.getSymName().str();
-  state->symbols.push_back(symbol);
-  auto [first, isNew] = state->compiled.try_emplace(key, symbol);
-  if (!isNew) {
-    state->definitions.push_back(symbol + "=" + first->second);
-    return success();
-  }
-  state->objects.push_back({key, symbol, state->cache.find(key)});
-  if (state->objects.back().kept)
-    return success();
-  auto part = translateLoops(**loops);
-  if (!part)
+  FailureOr<size_t> part = state->parts.handIn(**loops);
+  if (failed(part))
     return failure();
-  state->parts.handIn(std::move(part));
+  std::string symbol = kernel.getSymName().str();
+  state->symbols.push_back(symbol);
+  if (*part == state->ofParts.size())
+    state->ofParts.push_back(symbol);
+  else
+    state->definitions.push_back(symbol + "=" + state->ofParts[*part]);
   return success();
 }
 
@@ -136,24 +106,18 @@ LogicalResult KernelCompilation::close() {
   return success();
 }
 
-/// Those of all loops, each with the symbol of a kernel.
+/// Of all parts, each with its symbol.
 llvm::Expected<std::vector<std::vector<char>>> KernelCompilation::finishObjects() {
-  auto made = state->parts.finish();
-  if (!made)
-    return made.takeError();
-  std::vector<std::vector<char>> named;
-  auto next = made->begin();
-  for (Object &object : state->objects) {
-    if (!object.kept) {
-      state->cache.keep(object.key, *next);
-      object.kept = std::move(*next++);
-    }
-    auto renamed = renameSymbol(*object.kept, kLoopsName, object.symbol);
+  auto objects = state->parts.finish();
+  if (!objects)
+    return objects.takeError();
+  for (auto [object, symbol] : llvm::zip_equal(*objects, state->ofParts)) {
+    auto renamed = renameSymbol(object, kLoopsName, symbol);
     if (!renamed)
       return renamed.takeError();
-    named.push_back(std::move(*renamed));
+    object = std::move(*renamed);
   }
-  return named;
+  return objects;
 }
 
 llvm::Expected<target::CodeObject> KernelCompilation::finish() {

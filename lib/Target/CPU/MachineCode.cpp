@@ -1,7 +1,5 @@
 #include "MachineCode.h"
 
-#include "dtc/Target/KernelCache.h"
-
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
@@ -12,13 +10,11 @@
 #include "llvm/ObjCopy/ELF/ELFObjcopy.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <algorithm>
-#include <link.h>
 #include <mutex>
 
 using namespace llvm;
@@ -87,38 +83,10 @@ static void setAttributes(Module &module, const Processor &processor) {
   }
 }
 
-static bool holds(const dl_phdr_info &image, uint64_t address) {
-  for (const auto &segment : ArrayRef(image.dlpi_phdr, image.dlpi_phnum))
-    if (segment.p_type == PT_LOAD && address - image.dlpi_addr - segment.p_vaddr < segment.p_memsz)
-      return true;
-  return false;
-}
-
-/// Of this program or library, and of those of LLVM that it uses: what machine code depends on.
-static std::string compilerIdentity() {
-  struct Found {
-    uint64_t here = reinterpret_cast<uint64_t>(&compilerIdentity);
-    std::string text;
-  } found;
-  dl_iterate_phdr(
-      [](dl_phdr_info *image, size_t, void *data) {
-        auto &found = *static_cast<Found *>(data);
-        StringRef path = image->dlpi_name[0] ? image->dlpi_name : "/proc/self/exe";
-        StringRef name = sys::path::filename(path);
-        if (holds(*image, found.here) || name.starts_with("libLLVM") || name.starts_with("libMLIR"))
-          found.text += target::KernelCache::identityOf(path.str()) + ";";
-        return 0;
-      },
-      &found);
-  return found.text;
-}
-
 ObjectCompiler::ObjectCompiler(Processor processor) : processor(std::move(processor)) {}
 
-std::string ObjectCompiler::keyOf(StringRef function) const {
-  static const std::string identity = compilerIdentity();
-  return target::KernelCache::keyOf(
-      {"object", identity, processor.name, featureString(processor), function});
+std::string ObjectCompiler::code() const {
+  return "object for " + processor.name + " " + featureString(processor);
 }
 
 ObjectCompiler::~ObjectCompiler() = default;

@@ -23,9 +23,8 @@ public:
   ~ObjectCompiler();
 
   llvm::Expected<std::vector<char>> compile(target::TranslatedModule &translated);
-  /// Of the object file of a function, in target::KernelCache: another one for another processor,
-  /// another dtc or LLVM.
-  std::string keyOf(llvm::StringRef function) const;
+  /// What it makes, in a line: another one for another processor.
+  std::string code() const;
 
   const Processor processor;
 

@@ -23,9 +23,8 @@ using namespace mlir;
 
 namespace dtc::cuda {
 
-static constexpr size_t kKernelsInPart = 4;
-
-static LogicalResult emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
+/// The threads of a kernel, in a module of their own.
+static FailureOr<OwningOpRef<ModuleOp>> emitThreads(exec::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   FailureOr<KernelPlan> plan = planKernel(body);
   if (failed(plan))
@@ -36,8 +35,12 @@ static LogicalResult emitKernel(exec::KernelOp kernel, OpBuilder &builder) {
     return kernel.emitError("geometry differs from that of its threads: ")
            << plan->blocks << " blocks of " << plan->threads;
   BodyInfo info(body);
+  OwningOpRef<ModuleOp> threads = ModuleOp::create(kernel.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(threads->getBody());
   ThreadEmitter emitter(info, *plan, builder);
-  return emitter.emitFunction(kernel.getSymName());
+  if (failed(emitter.emitFunction(kStandIn)))
+    return failure();
+  return threads;
 }
 
 static LogicalResult lowerToLLVM(ModuleOp module) {
@@ -51,28 +54,13 @@ static LogicalResult lowerToLLVM(ModuleOp module) {
   return failed(passes.run(module)) ? failure() : verify(module);
 }
 
-/// Some of the kernels, compiled together.
-static std::unique_ptr<target::TranslatedModule> emitPart(ArrayRef<exec::KernelOp> kernels) {
-  exec::KernelOp first = kernels.front();
-  OwningOpRef<ModuleOp> part = ModuleOp::create(first.getLoc());
-  OpBuilder builder = OpBuilder::atBlockEnd(part->getBody());
-  for (exec::KernelOp kernel : kernels)
-    if (failed(verify(kernel)) || failed(emitKernel(kernel, builder)))
-      return nullptr;
-  if (failed(lowerToLLVM(*part)))
-    return nullptr;
-  return target::translate(*part);
-}
-
 struct KernelCompilation::State {
   explicit State(const CompileOptions &options)
-      : options(options), parts(options.threads, [](target::TranslatedModule &part, size_t) {
-          return compilePtx(part);
-        }) {}
+      : options(options), parts(options.threads, {"PTX", lowerToLLVM, compilePtx}) {}
 
   CompileOptions options;
   std::vector<std::string> symbols;
-  SmallVector<exec::KernelOp, kKernelsInPart> pending; ///< of the next part
+  std::vector<size_t> partOf; ///< by kernel
   target::PartCompiler parts;
 };
 
@@ -90,23 +78,20 @@ KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions 
 }
 
 LogicalResult KernelCompilation::add(exec::KernelOp kernel) {
-  state->symbols.push_back(kernel.getSymName().str());
-  state->pending.push_back(kernel);
-  return state->pending.size() == kKernelsInPart ? handIn() : success();
-}
-
-LogicalResult KernelCompilation::handIn() {
-  auto part = emitPart(state->pending);
-  if (!part)
+  if (failed(verify(kernel)))
     return failure();
-  state->pending.clear();
-  state->parts.handIn(std::move(part));
+  FailureOr<OwningOpRef<ModuleOp>> threads = emitThreads(kernel);
+  if (failed(threads))
+    return failure();
+  FailureOr<size_t> part = state->parts.handIn(**threads);
+  if (failed(part))
+    return failure();
+  state->symbols.push_back(kernel.getSymName().str());
+  state->partOf.push_back(*part);
   return success();
 }
 
 LogicalResult KernelCompilation::close() {
-  if (!state->pending.empty() && failed(handIn()))
-    return failure();
   state->parts.close();
   return success();
 }
@@ -181,23 +166,22 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
   auto parts = state->parts.finish();
   if (!parts)
     return parts.takeError();
-  std::string ptx = joinPtx(*parts);
   target::CodeObject code;
   code.symbols = state->symbols;
   code.features = {kOldestArchitecture};
-  if (ptx.empty())
+  if (code.symbols.empty()) // libraries do it all
     return code;
-  code.files.push_back({"kernels.ptx", bytesOf(ptx)});
+  std::vector<PtxKernel> kernels;
+  for (auto [symbol, part] : llvm::zip_equal(state->symbols, state->partOf))
+    kernels.emplace_back(symbol, StringRef((*parts)[part].data(), (*parts)[part].size()));
+  code.files.push_back({"kernels.ptx", bytesOf(joinPtx(kernels))});
   std::string ptxas = findPtxas();
   if (ptxas.empty()) {
     code.warning = "ptxas isn't found (DTC_PTXAS, PATH, CUDA_HOME): the artifact has PTX alone, "
                    "which the driver compiles at the start of each run";
     return code;
   }
-  llvm::Expected<std::vector<PtxKernel>> kernels = splitPtx(ptx);
-  if (!kernels)
-    return kernels.takeError();
-  auto cubins = cubinsOf(ptxas, *kernels, state->options);
+  auto cubins = cubinsOf(ptxas, kernels, state->options);
   if (!cubins)
     return cubins.takeError();
   llvm::move(*cubins, std::back_inserter(code.files));

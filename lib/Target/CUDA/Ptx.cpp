@@ -82,13 +82,4 @@ Expected<std::vector<char>> compilePtx(target::TranslatedModule &translated) {
   return std::vector<char>(bytes.begin(), bytes.end());
 }
 
-std::string joinPtx(const std::vector<std::vector<char>> &parts) {
-  std::string text;
-  for (const std::vector<char> &part : parts) {
-    StringRef own(part.data(), part.size());
-    text += text.empty() ? own : own.substr(own.find(kEndOfHeader) + kEndOfHeader.size());
-  }
-  return text;
-}
-
 } // namespace dtc::cuda

@@ -3,7 +3,6 @@
 
 #include "dtc/Target/PartCompiler.h"
 
-#include <string>
 #include <vector>
 
 namespace dtc::cuda {
@@ -13,11 +12,5 @@ inline constexpr const char *kOldestArchitecture = "sm_80";
 
 /// The PTX of a module, as text. Several threads may compile modules at once.
 llvm::Expected<std::vector<char>> compilePtx(target::TranslatedModule &translated);
-
-/// What ends the header of a PTX program.
-inline constexpr llvm::StringLiteral kEndOfHeader = ".address_size 64\n";
-
-/// One PTX file of several.
-std::string joinPtx(const std::vector<std::vector<char>> &parts);
 
 } // namespace dtc::cuda

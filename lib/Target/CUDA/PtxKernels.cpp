@@ -1,131 +1,38 @@
 #include "PtxKernels.h"
-#include "Ptx.h"
 
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/Object/ELF.h"
 
 using namespace llvm;
 
 namespace dtc::cuda {
-namespace {
-
-constexpr StringRef kEntry = ".visible .entry ";
-constexpr StringRef kLabel = "$L__BB";
-constexpr StringRef kStandIn = "dtc_kernel_whose_name_stands_elsewhere__";
 constexpr size_t kShortest = 6; // rows_0
 
-bool isOfIdentifier(char c) { return isAlnum(c) || c == '_' || c == '$' || c == '%'; }
+/// What ends the header of a program.
+constexpr StringLiteral kEndOfHeader = ".address_size 64\n";
 
-StringRef identifierAt(StringRef text) { return text.take_while(isOfIdentifier); }
-
-bool mentions(StringRef text, StringRef identifier) {
-  for (size_t at = 0; (at = text.find(identifier, at)) != StringRef::npos; ++at)
-    if ((at == 0 || !isOfIdentifier(text[at - 1])) &&
-        identifierAt(text.substr(at)).size() == identifier.size())
-      return true;
-  return false;
+static std::string withName(StringRef ptx, StringRef from, StringRef to) {
+  std::string text;
+  for (size_t at; (at = ptx.find(from)) != StringRef::npos; ptx = ptx.substr(at + from.size()))
+    text += (ptx.take_front(at) + to).str();
+  return text + ptx.str();
 }
-
-/// `.extern .shared .align 16 .b8 rows_9_kept[];` declares rows_9_kept.
-StringRef declaredBy(StringRef line) {
-  StringRef before = line.take_until([](char c) { return c == '[' || c == '=' || c == ';'; });
-  before = before.rtrim();
-  size_t size = 0;
-  while (size < before.size() && isOfIdentifier(before[before.size() - 1 - size]))
-    ++size;
-  return line.ends_with(";") ? before.take_back(size) : StringRef();
-}
-
-struct Declaration {
-  StringRef name, line;
-};
-
-struct Entry {
-  StringRef name;
-  std::string text; ///< without comments and empty lines
-};
-
-/// A program's header, what it declares for all kernels, and its kernels.
-struct Program {
-  std::string header;
-  std::vector<Declaration> declarations;
-  std::vector<Entry> kernels;
-};
-
-Expected<Program> parse(StringRef ptx) {
-  Program program;
-  auto [header, rest] = ptx.split(kEndOfHeader);
-  for (StringRef line : split(header, '\n'))
-    if (line.starts_with("."))
-      program.header += (line + "\n").str();
-  program.header += kEndOfHeader;
-  bool isInKernel = false;
-  for (StringRef line : split(rest, '\n')) {
-    StringRef bare = line.trim();
-    if (bare.empty() || bare.starts_with("//"))
-      continue;
-    if (line.starts_with(kEntry)) {
-      program.kernels.push_back({identifierAt(line.drop_front(kEntry.size())), ""});
-      isInKernel = true;
-    }
-    if (isInKernel) {
-      program.kernels.back().text += (line + "\n").str();
-      isInKernel = line != "}";
-    } else if (StringRef name = declaredBy(bare); !name.empty()) {
-      program.declarations.push_back({name, bare});
-    } else {
-      return createStringError("PTX has a line of no kernel: " + bare);
-    }
-  }
-  return program;
-}
-
-/// The text without its name and without the number that it had in its part.
-std::string withoutPlace(StringRef text, StringRef name) {
-  std::string result;
-  std::string own = (name + "_").str();
-  bool isEntry = false;
-  while (!text.empty()) {
-    StringRef token = identifierAt(text);
-    StringRef rest = token;
-    if (token.empty()) {
-      token = text.take_front(1);
-      result += token;
-    } else if (rest.consume_front(kLabel)) {
-      result += (kLabel + "0" + rest.drop_while(isDigit)).str();
-    } else if (isEntry || rest.consume_front(own)) {
-      result += (standInOf(name) + (isEntry ? "" : "_" + rest)).str();
-    } else {
-      result += token;
-    }
-    text = text.drop_front(token.size());
-    // Elsewhere it stands in front of other names alone; an instruction may be called so, too.
-    isEntry = StringRef(result).ends_with(kEntry);
-  }
-  return result;
-}
-
-} // namespace
 
 StringRef standInOf(StringRef name) {
   bool canStandIn = name.size() >= kShortest && name.size() <= kStandIn.size();
   return canStandIn ? kStandIn.take_front(name.size()) : name;
 }
 
-Expected<std::vector<PtxKernel>> splitPtx(StringRef ptx) {
-  Expected<Program> program = parse(ptx);
-  if (!program)
-    return program.takeError();
-  std::vector<PtxKernel> kernels;
-  for (const Entry &entry : program->kernels) {
-    std::string text;
-    for (const Declaration &declaration : program->declarations)
-      if (mentions(entry.text, declaration.name))
-        text += (declaration.line + "\n").str();
-    text += entry.text;
-    kernels.push_back({entry.name.str(), program->header + withoutPlace(text, entry.name)});
+PtxKernel::PtxKernel(std::string name, StringRef compiled)
+    : name(std::move(name)), ptx(withName(compiled, kStandIn, standInOf(this->name))) {}
+
+std::string joinPtx(ArrayRef<PtxKernel> kernels) {
+  std::string text;
+  for (const PtxKernel &kernel : kernels) {
+    std::string ptx = withName(kernel.ptx, standInOf(kernel.name), kernel.name);
+    const size_t end = ptx.find(kEndOfHeader) + kEndOfHeader.size();
+    text += text.empty() ? ptx : ptx.substr(end);
   }
-  return kernels;
+  return text;
 }
 
 /// Names lie in tables of strings. That of a table of constants begins with the kernel's.

@@ -84,6 +84,8 @@ TEST_F(KernelCacheTest, AnotherFileHasAnotherIdentity) {
   std::ofstream(path) << "22";
   EXPECT_NE(KernelCache::identityOf(path), first);
   EXPECT_NE(first, "");
+  EXPECT_NE(KernelCache::compilerIdentity().find("libLLVM"), std::string::npos);
+  EXPECT_NE(KernelCache::compilerIdentity().find("/proc/self/exe"), std::string::npos);
 }
 
 } // namespace

@@ -28,7 +28,6 @@ public:
 
 private:
   struct State;
-  mlir::LogicalResult handIn();
 
   std::unique_ptr<State> state;
 };
