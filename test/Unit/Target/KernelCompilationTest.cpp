@@ -25,8 +25,10 @@ protected:
   void SetUp() override { setenv("DTC_KERNEL_CACHE", "off", 1); }
   void TearDown() override { unsetenv("DTC_KERNEL_CACHE"); }
 
-  std::vector<char> compile(ModuleOp module) {
-    cpu::KernelCompilation compilation(context, cpu::CompileOptions());
+  std::vector<char> compile(ModuleOp module, const std::string &cpu = "") {
+    cpu::CompileOptions options;
+    options.cpu = cpu;
+    cpu::KernelCompilation compilation(context, options);
     EXPECT_TRUE(succeeded(addAll(compilation, module))) << errors;
     llvm::Expected<target::CodeObject> code = compilation.finish();
     if (!code) {
@@ -148,7 +150,9 @@ TEST_F(KernelCompilationTest, CodeThatIsKeptIsTakenAndTheSame) {
   EXPECT_EQ(compile(*second), secondAlone);
   EXPECT_EQ(entries().size(), 3u);
   EXPECT_EQ(compile(*first), alone);
-  // The kernels of all three are now said to be those of the first entry.
+  EXPECT_NE(compile(*first, "x86-64-v2"), alone);
+  EXPECT_EQ(entries().size(), 5u);
+  // The kernels of all are now said to be those of the first entry.
   std::vector<std::filesystem::path> all = entries();
   for (size_t i = 1; i < all.size(); ++i)
     std::filesystem::copy_file(all[0], all[i], std::filesystem::copy_options::overwrite_existing);
