@@ -49,22 +49,25 @@ add_library(dtcPlainPch OBJECT ${PROJECT_SOURCE_DIR}/cmake/PlainPch.cpp)
 target_link_libraries(dtcPlainPch PRIVATE dtcProgramFormat)
 target_precompile_headers(dtcPlainPch PRIVATE ${PROJECT_SOURCE_DIR}/cmake/PlainPch.h)
 
-# dtc_add_library(NAME [MLIR] SOURCES file... [LINK target...] [DEPENDS target...])
+# dtc_add_library(NAME [MLIR] [HEADER target] SOURCES file... [LINK target...] [DEPENDS target...])
 #
 # MLIR: the library sees MLIR and LLVM headers, shares their precompiled header
 # and links the MLIR dynamic library. Without it the library is plain C++ and
-# may not include any of them.
+# may not include any of them. HEADER: whose precompiled header it takes instead.
 function(dtc_add_library name)
-  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR" "HEADER" "SOURCES;LINK;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_include_directories(${name} PUBLIC
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+  set(header dtcPlainPch)
   if(ARG_MLIR)
     target_link_libraries(${name} PUBLIC dtcMLIR)
-    target_precompile_headers(${name} REUSE_FROM dtcMLIRPch)
-  else()
-    target_precompile_headers(${name} REUSE_FROM dtcPlainPch)
+    set(header dtcMLIRPch)
   endif()
+  if(ARG_HEADER)
+    set(header ${ARG_HEADER})
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${header})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
   if(DTC_SANITIZE STREQUAL "address" AND name IN_LIST DTC_FUZZED)
     target_compile_options(${name} PRIVATE ${DTC_FUZZER_COVERAGE})
