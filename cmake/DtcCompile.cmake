@@ -29,10 +29,11 @@ endif()
 set(DTC_FUZZED dtcIO dtcRuntime dtcPlan dtcPlanTools dtcImportBuild dtcImportONNX dtcImportPyTorch dtcFlags)
 set(DTC_FUZZER_COVERAGE -fsanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table)
 
+# The compiler lists the headers of a file for ninja: ccache needn't preprocess the file once more for them.
 find_program(DTC_CCACHE ccache)
 if(DTC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env
+      ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       ${DTC_CCACHE})
 endif()
