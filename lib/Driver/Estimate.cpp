@@ -3,6 +3,7 @@
 
 #include "Phases.h"
 #include "Planning/Conditions.h"
+#include "Planning/PlanAnswers.h"
 
 #include "dtc/Report/Estimate.h"
 #include "dtc/Report/Json.h"
@@ -192,6 +193,8 @@ static JobNeed needOf(const Job &job, const plan::Problem &problem,
         (!configured || (asked.name == "h100" && configured->name != "h100")))
       configured = &asked;
   JobNeed need{job.name, job.assumptions, quantizedElements(problem), {}, "", {}};
+  if (std::optional<std::string> slots = costOfSlots(problem))
+    need.assumptions += "; " + *slots;
   for (const Asked &asked : clusters) {
     const auto &[name, cluster, isMixed] = asked;
     if (isMixed && std::any_of(need.devices.begin(), need.devices.end(),
@@ -220,8 +223,10 @@ static Outcome<Imported> importOnce(Environment &env, const Options &options, in
   return Imported{std::move(*model), {samples, 1}};
 }
 
+/// `isForOwnProgram`: dtc's would run on the devices, with its slots of experts.
 static Outcome<plan::Problem> problemOf(const Environment &env, const Job &job,
-                                        const EstimateOptions &options, Imported &imported) {
+                                        const EstimateOptions &options, bool isForOwnProgram,
+                                        Imported &imported) {
   Options run = options.base;
   job.adjust(run);
   Imported copy{{imported.module().clone(),
@@ -230,7 +235,7 @@ static Outcome<plan::Problem> problemOf(const Environment &env, const Job &job,
                  imported.model.fileBatch,
                  imported.model.batchDims},
                 imported.batch};
-  auto trained = buildTraining(run, std::move(copy), {});
+  auto trained = buildTraining(run, std::move(copy), slotsFor(run, isForOwnProgram, {}));
   if (!trained)
     return trained.category();
   auto problem = extractProblem(env, run, *trained);
@@ -253,9 +258,11 @@ Failure estimate(const EstimateOptions &options, const Answer &answer) {
   auto imported = importOnce(env, options.base, kCalls * options.microBatch);
   if (!imported)
     return imported.category();
+  // All of them are of one file, or built in.
+  const bool isForOwnProgram = clusters->front().cluster.software == plan::Software();
   report::Estimate result;
   for (const Job &job : jobsOf(options)) {
-    auto problem = problemOf(env, job, options, *imported);
+    auto problem = problemOf(env, job, options, isForOwnProgram, *imported);
     if (!problem)
       return problem.category();
     if (result.jobs.empty())

@@ -125,14 +125,17 @@ static int64_t vocabularyOf(ModuleOp module) {
 
 /// GPUs multiply by libraries. Without slots of its own for each expert, each row would read the
 /// weights of its experts.
-pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Degrees &degrees) {
-  const Options &options = request.options;
-  const bool isOthers =
-      options.onlyPlan && options.target != Target::CPU && !request.isForOwnProgram();
+pipelines::SlotsPipeline slotsFor(const Options &options, bool isForOwnProgram,
+                                  const plan::Degrees &degrees) {
+  const bool isOthers = options.onlyPlan && options.target != Target::CPU && !isForOwnProgram;
   if (isOthers && degrees.capacity.isWorstCase())
     return {};
   return {degrees.ep, degrees.cp, degrees.capacity.factor, degrees.overflow == plan::Overflow::Drop,
           options.target == Target::CUDA};
+}
+
+pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Degrees &degrees) {
+  return slotsFor(request.options, request.isForOwnProgram(), degrees);
 }
 
 pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Spec &spec) {

@@ -95,6 +95,8 @@ Outcome<Trained> importForTraining(const Request &request, const import::ModelFi
 
 /// What dtc's own program needs of experts that rows look up. Plans for other programs take it that
 /// all are chosen equally often, and need no slots unless a capacity is asked for.
+pipelines::SlotsPipeline slotsFor(const Options &options, bool isForOwnProgram,
+                                  const plan::Degrees &degrees);
 pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Degrees &degrees);
 pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Spec &spec);
 

@@ -69,3 +69,22 @@ def test_what_slots_cost_is_said(tmp_path):
     for plan in ("dp=1,capacity=1", "dp=1,capacity=worst"):
         assert "slots" not in said("plan", plan)
     assert "slots" not in call("dtc", "plan", MODELS / "moe.onnx", *JOB, "--devices", 1, "--global-batch", 8, "--plan", "dp=1").err
+
+
+def test_estimates_have_the_slots_of_plans(tmp_path):
+    """`dtc estimate` counts what `dtc plan` holds for the same way, and says so; not for a cluster with software of its own."""
+    def way(*flags):
+        answer = json.loads(check_call("dtc", "estimate", MODELS / "mixtral.onnx", "--gradients", "fp32", "--micro-batch", 256, "--gpus", 1,
+                                       *flags, "--json").out)
+        return answer["jobs"][0], next(way for way in answer["jobs"][0]["configurations"]["plans"] if way["plan"]["recompute"] == "full")
+
+    job, own = way("--cluster", "dgx-h100")
+    plan = planned("mixtral.onnx", 1, 4096, "dp=1,micro_batch=256,recompute=full")
+    assert own["peak_memory_bytes"] == pytest.approx(plan["predicted"]["peak_memory_bytes"], rel=0.01)
+    assert "experts have slots for whatever tokens choose, and compute 2.0 times the rows" in job["assumptions"]
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text("{device: h100, devices_per_node: 8, intra_node: {bandwidth_gbs: 450, latency_us: 2}, "
+                       "software: {flash_attention: 3}}")
+    job, their = way("--cluster", cluster)
+    assert their["memory"]["activations"] < 0.8 * own["memory"]["activations"]
+    assert "slots" not in job["assumptions"]

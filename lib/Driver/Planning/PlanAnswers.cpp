@@ -41,17 +41,24 @@ static double timesOfRows(const plan::Problem &problem) {
   return most;
 }
 
-/// What slots for the worst case cost. Who asked for these knows it.
-static std::optional<std::string> warningOfSlots(const Request &request, const Planned &planned) {
+std::optional<std::string> costOfSlots(const plan::Problem &problem) {
   constexpr double kMuch = 2;
-  const double times = timesOfRows(planned.problem);
-  if (request.spec.capacity || times < kMuch)
+  const double times = timesOfRows(problem);
+  if (times < kMuch)
     return std::nullopt;
   char text[32];
   std::snprintf(text, sizeof(text), "%.1f", times);
-  const char *others = request.options.onlyPlan ? "; --for plans other programs" : "";
   return "experts have slots for whatever tokens choose, and compute " + std::string(text) +
-         " times the rows; capacity= pins fewer" + others;
+         " times the rows";
+}
+
+/// Who asked for slots for the worst case knows what they cost.
+static std::optional<std::string> warningOfSlots(const Request &request, const Planned &planned) {
+  std::optional<std::string> cost = costOfSlots(planned.problem);
+  if (request.spec.capacity || !cost)
+    return std::nullopt;
+  const char *others = request.options.onlyPlan ? "; --for plans other programs" : "";
+  return *cost + "; capacity= pins fewer" + others;
 }
 
 std::vector<std::string> warningsOf(const Request &request, const Planned &planned) {

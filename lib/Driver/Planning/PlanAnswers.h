@@ -16,6 +16,9 @@ report::PlanFacts factsOf(const Request &request, const Planned &planned);
 /// The phases up to the plan.
 Outcome<Planned> planModel(Environment &env, const Request &request, const import::ModelFile &file);
 
+/// What slots for the worst case cost, where that is much.
+std::optional<std::string> costOfSlots(const plan::Problem &problem);
+
 std::vector<std::string> warningsOf(const Request &request, const Planned &planned);
 
 /// The file of `--save-plan`.
