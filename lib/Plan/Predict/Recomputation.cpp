@@ -16,9 +16,10 @@ class Replay {
 public:
   Replay(RankExecution &execution, const Problem &problem, const Block &block, Recompute kind)
       : execution(execution), block(block), kind(kind) {
-    for (const ExecutionStep &step : execution.steps)
-      if (step.saved >= 0 && problem.ops[step.op].kind == OpKind::Attention)
-        selected.insert(step.op);
+    if (kind == Recompute::Selective)
+      for (const ExecutionStep &step : execution.steps)
+        if (step.saved >= 0 && problem.ops[step.op].kind == OpKind::Attention)
+          selected.insert(step.op);
     for (const ExecutionStep &step : execution.steps)
       if (!step.backward() && contains(step))
         add(step);
@@ -33,7 +34,9 @@ public:
     return std::any_of(step.reads.begin(), step.reads.end(),
                        [&](int buffer) { return copies.count(buffer) > 0; });
   }
-  const std::vector<ExecutionStep> &get() const { return steps; }
+  size_t size() const { return steps.size(); }
+  /// To be called once.
+  std::vector<ExecutionStep> take() { return std::move(steps); }
   /// Leaves out the steps that make nothing that these backward steps read.
   void keepRead(const std::vector<const ExecutionStep *> &backward);
   /// Lets a backward step read what was made again.
@@ -145,12 +148,16 @@ void addRecomputation(RankExecution &execution, const Problem &problem,
   // dtc computes a block again once something of it is read, others before its backward pass.
   const bool isPlaced = hasPlaces(software);
   std::vector<bool> done(replays.size(), false);
+  size_t count = execution.steps.size();
+  for (const Replay &replay : replays)
+    count += replay.size();
   std::vector<ExecutionStep> steps;
+  steps.reserve(count);
   for (ExecutionStep &step : execution.steps) {
     int replay = replayFor(step);
     if (replay >= 0 && (!isPlaced || done[replay] || replays[replay].isReadBy(step))) {
       if (!done[replay])
-        steps.insert(steps.end(), replays[replay].get().begin(), replays[replay].get().end());
+        std::ranges::move(replays[replay].take(), std::back_inserter(steps));
       done[replay] = true;
       replays[replay].redirect(step);
     }

@@ -145,6 +145,23 @@ BetweenCalls StageCosts::betweenCalls(const WeightClass &weights, const StageRun
   return result;
 }
 
+/// The parameters of a class that a run's units read; `parts` ascend by the first of their units.
+static std::vector<const WeightClass::Tables::Part *>
+partsWithin(const std::vector<WeightClass::Tables::Part> &parts, const StageRun &run) {
+  auto before = [](int end) {
+    return [end](const WeightClass::Tables::Part &part) { return part.units.front() < end; };
+  };
+  const auto first = std::partition_point(parts.begin(), parts.end(), before(run.begin));
+  const auto last = std::partition_point(first, parts.end(), before(run.end));
+  std::vector<const WeightClass::Tables::Part *> result;
+  for (auto part = parts.begin(); part != first; ++part)
+    if (part->units.back() >= run.begin && anyWithin(part->units, run.begin, run.end))
+      result.push_back(&*part);
+  for (auto part = first; part != last; ++part)
+    result.push_back(&*part);
+  return result;
+}
+
 /// Of offloaded states that pass through the device: what one update has, what arrives for the
 /// next one, and what leaves of the last (dtc-bring-from-host). Updates are in the order in which
 /// the forward pass reads the parameters.
@@ -158,13 +175,13 @@ int64_t StageCosts::passingStates(std::span<const StageRun> runs) const {
   std::vector<States> states;
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
-      if (int64_t all = weights.parameters(run); all > 0)
-        for (const WeightClass::Tables::Part &part : weights.tables->parts)
-          if (anyWithin(part.units, run.begin, run.end))
-            states.push_back(
-                {{part.units.front(), part.parameter},
-                 std::llround(double(part.bytes) / double(all) * double(weights.states(run))) /
-                     weights.ranks.state});
+      if (int64_t all = weights.parameters(run); all > 0) {
+        const auto bytes = double(weights.states(run));
+        for (const WeightClass::Tables::Part *part : partsWithin(weights.tables->parts, run))
+          states.push_back(
+              {{part->units.front(), part->parameter},
+               std::llround(double(part->bytes) / double(all) * bytes) / weights.ranks.state});
+      }
   std::ranges::stable_sort(states, {}, &States::of);
   int64_t before = 0, last = 0, most = 0;
   for (size_t i = 0; i < states.size(); ++i) {
