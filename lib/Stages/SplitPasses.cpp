@@ -1,10 +1,10 @@
 #include "dtc/Stages/Stages.h"
 
+#include "SharedParts.h"
+#include "StageConstants.h"
 #include "StageFunction.h"
 
-#include "dtc/Dialect/Graph/MergeDuplicates.h"
 #include "dtc/Sharding/RemadeValues.h"
-#include "dtc/Target/Target.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -17,11 +17,6 @@ namespace {
 /// In the order in which a schedule makes them.
 enum Pass : int { kForward, kInputGrad, kWeightGrad, kPasses };
 
-bool isRecomputed(Operation *op) {
-  auto mark = op->getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
-  return mark && mark.getKind() == BackwardKind::Recompute;
-}
-
 /// With what only such ops read.
 void eraseUnread(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
@@ -33,11 +28,11 @@ void eraseUnread(Block &block) {
 class PassSplitter {
 public:
   PassSplitter(func::FuncOp joint, bool splitBackward)
-      : joint(joint), splitBackward(splitBackward), chunk(getRuns(joint).getChunk()) {}
+      : joint(joint), splitBackward(splitBackward), chunk(getRuns(joint).getChunk()),
+        constants(joint) {}
 
   LogicalResult run() {
-    FailureOr<const target::Target *> target = target::targetOf(joint);
-    if (failed(target) || failed(takeApartShared(**target)))
+    if (failed(takeApartShared(joint)))
       return failure();
     // Of a layer that is computed again, the next stage has read the output: nothing is kept for
     // it.
@@ -47,11 +42,12 @@ public:
       findWeightGrads();
     if (failed(placeResults()))
       return failure();
-    findReplaced();
     for (Pass pass : {kForward, kInputGrad, kWeightGrad})
       findKept(pass);
     for (Pass pass : {kInputGrad, kWeightGrad})
       findRemade(pass);
+    for (Pass pass : {kInputGrad, kWeightGrad})
+      keepSources(pass);
     dropUntaken();
     build(kForward, "forward", Passes::Forward);
     if (splitBackward) {
@@ -65,46 +61,6 @@ public:
   }
 
 private:
-  /// Some ops keep something inside for their backward pass (attention its scores). They are taken
-  /// apart together with it: what both compute becomes one value, which is kept. A library that
-  /// computes both whole keeps nothing inside.
-  LogicalResult takeApartShared(const target::Target &target) {
-    SmallVector<DecomposableOpInterface> shared;
-    DenseSet<int64_t> keeps;
-    for (Operation &op : joint.front().without_terminator()) {
-      auto id = op.getAttrOfType<IntegerAttr>(GraphDialect::kId);
-      auto backward = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
-      auto cost = dyn_cast<CostOpInterface>(op);
-      if (id && cost && cost.getCost().saved > 0 && !target.staysWhole(&op))
-        keeps.insert(id.getInt());
-      bool isPart =
-          id ? keeps.contains(id.getInt()) : backward && keeps.contains(backward.getForward());
-      if (auto decomposable = dyn_cast<DecomposableOpInterface>(op); isPart && decomposable)
-        shared.push_back(decomposable);
-    }
-    DenseMap<Operation *, Attribute> marks; // of what is computed again
-    for (DecomposableOpInterface op : shared) {
-      OpBuilder builder(op);
-      Operation *before = op->getPrevNode();
-      auto results = op.decompose(builder);
-      if (failed(results))
-        return op.emitOpError("cannot be taken apart for its backward pass");
-      if (isRecomputed(op))
-        for (Operation *part = op->getPrevNode(); part != before; part = part->getPrevNode())
-          marks.try_emplace(part, op->getAttr(GraphDialect::kBackward));
-      op->replaceAllUsesWith(*results);
-      op->erase();
-    }
-    if (shared.empty())
-      return success();
-    // Marked before, parts that compute the same in both passes would differ.
-    mergeDuplicates(joint, [&](Operation *gone) { marks.erase(gone); });
-    for (Operation &op : joint.front())
-      if (Attribute mark = marks.lookup(&op))
-        op.setAttr(GraphDialect::kBackward, mark);
-    return success();
-  }
-
   static bool isInbox(func::FuncOp function, unsigned argument, Passes pass) {
     auto runs = function.getArgAttrOfType<RunsAttr>(argument, GraphDialect::kRuns);
     return runs && runs.getPasses() == pass;
@@ -155,7 +111,7 @@ private:
   }
 
   /// Of the backward pass, all but what gradients of data depend on, and what is computed again
-  /// for either.
+  /// for either. What is gathered for that, or only waits for it, comes with what reads it.
   void findWeightGrads() {
     const DenseSet<Operation *> again = findRecomputed();
     DenseSet<Value> needed;
@@ -166,7 +122,9 @@ private:
       if (passes.lookup(&op) == kForward)
         continue;
       auto mark = op.getAttrOfType<BackwardAttr>(GraphDialect::kBackward);
-      bool isEarly = again.contains(&op) || (mark && mark.getKind() == BackwardKind::InputGrad);
+      bool isBrought = isa<BarrierOp, dist::AllGatherOp>(op);
+      bool isEarly = (again.contains(&op) && !isBrought) ||
+                     (mark && mark.getKind() == BackwardKind::InputGrad);
       bool isInputGrad =
           isEarly || llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v); });
       if (isInputGrad)
@@ -189,43 +147,10 @@ private:
       // What the next stage of the same rank takes is kept already.
       RoleAttr role = getResultRole(joint, i);
       if (runs && role.getKind() == RoleKind::Kept && pass == passOf(value) &&
-          keptNames.try_emplace(value, role.getName().str()).second)
+          needs.keptNames.try_emplace(value, role.getName().str()).second)
         handedOver.insert(value);
     }
     return success();
-  }
-
-  /// Which buffers a step replaces: a later pass finds another value there.
-  void findReplaced() {
-    for (unsigned i = 0; i < terminator()->getNumOperands(); ++i)
-      if (RoleAttr role = getResultRole(joint, i); role && role.getKind() == RoleKind::Buffer)
-        replaced.insert(role);
-  }
-
-  bool isReplaced(Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    return argument && replaced.contains(getArgRole(joint, argument.getArgNumber()));
-  }
-
-  bool isConstant(Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (!argument)
-      return isConstantExpression(value.getDefiningOp());
-    RoleAttr role = getArgRole(joint, argument.getArgNumber());
-    return role && role.getKind() == RoleKind::Buffer && !isReplaced(value);
-  }
-
-  /// Positions, tables of angles, masks and the like, which are made of numbers and buffers alone.
-  bool isConstantExpression(Operation *op) {
-    if (auto known = constants.find(op); known != constants.end())
-      return known->second;
-    bool isPlain = op->getNumOperands() == 0 || isElementwise(op) ||
-                   isa<BroadcastOp, ReshapeOp, SliceOp, ConcatOp, TransposeOp>(op);
-    bool result = isPlain && isPure(op) && llvm::all_of(op->getOperands(), [&](Value operand) {
-                    return isConstant(operand);
-                  });
-    constants.try_emplace(op, result);
-    return result;
   }
 
   /// As memory holds them: a truth value has a byte.
@@ -235,9 +160,9 @@ private:
   }
 
   /// Cheaper to make again than to keep: what is a smaller tensor repeated, or in other types. Rows
-  /// of experts of this rank stay where they are.
+  /// of experts of this rank stay where they are, and so does what is behind a barrier.
   bool isRemade(Operation *op) {
-    if (isa<BroadcastOp, ReshapeOp, DispatchOp, CombineOp>(op) || isConstantExpression(op))
+    if (isa<BroadcastOp, ReshapeOp, BarrierOp, DispatchOp, CombineOp>(op) || constants.contains(op))
       return true;
     Value of = op->getNumResults() == 1 ? op->getResult(0) : Value();
     while (Operation *producer = of ? of.getDefiningOp() : nullptr) {
@@ -276,25 +201,25 @@ private:
   void need(Pass pass, Value value) {
     if (passOf(value) == pass && !isa<BlockArgument>(value))
       return;
-    if (Operation *op = value.getDefiningOp(); op && remade[pass].contains(op))
+    if (Operation *op = value.getDefiningOp(); op && needs.remade[pass].contains(op))
       return;
     if (Operation *op = value.getDefiningOp(); op && (isRemade(op) || isPartOfKept(op))) {
-      if (remade[pass].insert(op))
+      if (needs.remade[pass].insert(op))
         for (Value operand : op->getOperands())
           need(pass, operand);
       return;
     }
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       if (isLasting(argument) || passOf(argument) == pass) {
-        arguments[pass].insert(argument);
+        needs.arguments[pass].insert(argument);
         return;
       }
-      arguments[passOf(argument)].insert(argument);
+      needs.arguments[passOf(argument)].insert(argument);
     }
-    taken[pass].insert(value);
-    if (!handedOver.contains(value) && kept[passOf(value)].insert(value))
-      keptNames.try_emplace(value, "kept " + std::to_string(keptNames.size()) + " of chunk " +
-                                       std::to_string(chunk));
+    needs.taken[pass].insert(value);
+    if (!handedOver.contains(value) && needs.kept[passOf(value)].insert(value))
+      needs.keptNames.try_emplace(value, "kept " + std::to_string(needs.keptNames.size()) +
+                                             " of chunk " + std::to_string(chunk));
   }
 
   /// All passes find it where it lies. Of messages, those that the stage before left in the slots
@@ -331,8 +256,8 @@ private:
 
   /// With what it is made of, as far as that isn't there.
   void remake(Pass pass, Operation *op, Means means) {
-    taken[pass].remove(op->getResult(0));
-    if (!remade[pass].insert(op))
+    needs.taken[pass].remove(op->getResult(0));
+    if (!needs.remade[pass].insert(op))
       return;
     for (Value operand : op->getOperands())
       if (isMade(pass, operand, means.next()))
@@ -354,15 +279,15 @@ private:
   /// Whether it lies in the slot for a pass anyway.
   bool isInSlot(Pass pass, Value value) const {
     return passOf(value) < pass &&
-           llvm::any_of(taken, [&](const auto &ofPass) { return ofPass.contains(value); });
+           llvm::any_of(needs.taken, [&](const auto &ofPass) { return ofPass.contains(value); });
   }
 
   /// Whether nothing more has to be kept for a pass to make the value.
   bool isThere(Pass pass, Value value) {
     if (auto argument = dyn_cast<BlockArgument>(value))
-      return arguments[pass].contains(argument) || taken[pass].contains(value);
+      return needs.arguments[pass].contains(argument) || needs.taken[pass].contains(value);
     Operation *op = value.getDefiningOp();
-    return isInSlot(pass, value) || remade[pass].contains(op) ||
+    return isInSlot(pass, value) || needs.remade[pass].contains(op) ||
            (isRemade(op) &&
             llvm::all_of(op->getOperands(), [&](Value operand) { return isThere(pass, operand); }));
   }
@@ -372,7 +297,7 @@ private:
     return llvm::all_of(value.getUsers(), [&](Operation *user) {
       if (user == joint.front().getTerminator())
         return false;
-      if (passes.lookup(user) != pass && !remade[pass].contains(user))
+      if (passes.lookup(user) != pass && !needs.remade[pass].contains(user))
         return true;
       return isa<ReshapeOp, BroadcastOp>(user)
                  ? isFused(pass, user->getResult(0))
@@ -385,37 +310,89 @@ private:
   /// Where the pass doesn't have the shift, as ZeRO-3 gathers it for the forward pass alone, that
   /// is kept, too: it is small.
   bool isRemadeFrom(Pass pass, Operation *op) {
-    return taken[pass].contains(op->getResult(0)) && isFused(pass, op->getResult(0)) &&
+    return needs.taken[pass].contains(op->getResult(0)) && isFused(pass, op->getResult(0)) &&
            isArithmetic(op) && isMadeOf(pass, op, meansFor(op->getResult(0)));
   }
 
   bool isMadeOf(Pass pass, Operation *op, Means means) {
     return op->getNumResults() == 1 && isPure(op) &&
            llvm::all_of(op->getOperands(), [&](Value operand) {
-             return !isReplaced(operand) &&
+             return !constants.isReplaced(operand) &&
                     (isAtHand(pass, operand) || isMade(pass, operand, means.next()) ||
                      bitsOf(operand) <= means.bits);
            });
   }
 
+  /// Whether a kernel may make an op's result where it reads it.
+  bool isLink(Operation *op) {
+    return op && (isElementwise(op) || isa<SliceOp>(op) || isRemade(op));
+  }
+
   /// Whether a value that isn't there is made again.
   bool isMade(Pass pass, Value value, Means means) {
     Operation *producer = value.getDefiningOp();
-    bool isLink = producer && (isElementwise(producer) || isRemade(producer));
-    return isLink && means.links > 0 && !isAtHand(pass, value) && isMadeOf(pass, producer, means);
+    return isLink(producer) && means.links > 0 && !isAtHand(pass, value) &&
+           isMadeOf(pass, producer, means);
+  }
+
+  int64_t bitsOfSlot() const {
+    DenseSet<Value> known;
+    int64_t bits = 0;
+    for (const llvm::SetVector<Value> &values : needs.taken)
+      for (Value value : values)
+        if (!handedOver.contains(value) && known.insert(value).second)
+          bits += bitsOf(value);
+    return bits;
+  }
+
+  /// What isn't there, and from which a kernel may make an op's result.
+  void addSources(Pass pass, Operation *op, int links, llvm::SetVector<Value> &to) {
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      if (isAtHand(pass, operand) || constants.contains(operand))
+        continue;
+      to.insert(operand);
+      if (isLink(producer) && links > 1)
+        addSources(pass, producer, links - 1, to);
+    }
+  }
+
+  /// Several values may be made of one that takes less than they do. It is kept instead of them: of
+  /// both halves of a gate, as they are and limited to a range, that is the gate.
+  void keepSources(Pass pass) {
+    llvm::MapVector<Value, SmallVector<int64_t>> sources; // with the bits of what is made of them
+    for (Value value : needs.taken[pass]) {
+      Operation *op = value.getDefiningOp();
+      if (!op || !isArithmetic(op) || !isFused(pass, value))
+        continue;
+      llvm::SetVector<Value> of;
+      addSources(pass, op, sharding::kMostRemadeLinks, of);
+      for (Value source : of)
+        sources[source].push_back(bitsOf(value));
+    }
+    for (const auto &[source, made] : sources) {
+      if (made.size() < 2 || llvm::sum_of(made) <= bitsOf(source))
+        continue;
+      Needs before = needs;
+      const int64_t held = bitsOfSlot();
+      need(pass, source);
+      findRemade(pass);
+      if (bitsOfSlot() >= held)
+        needs = std::move(before);
+    }
   }
 
   void dropUntaken() {
-    for (llvm::SetVector<Value> &values : kept)
+    for (llvm::SetVector<Value> &values : needs.kept)
       values.remove_if([&](Value value) {
-        return llvm::none_of(taken, [&](auto &ofPass) { return ofPass.contains(value); });
+        return llvm::none_of(needs.taken, [&](auto &ofPass) { return ofPass.contains(value); });
       });
   }
 
   DictionaryAttr keptAttributes(Value value) {
     Builder builder(joint.getContext());
-    auto role = RoleAttr::get(joint.getContext(), RoleKind::Kept, keptNames.at(value), std::nullopt,
-                              std::nullopt);
+    auto role = RoleAttr::get(joint.getContext(), RoleKind::Kept, needs.keptNames.at(value),
+                              std::nullopt, std::nullopt);
     return builder.getDictionaryAttr(builder.getNamedAttr(GraphDialect::kRole, role));
   }
 
@@ -429,12 +406,12 @@ private:
     Signature signature;
     SmallVector<Value> given;
     for (BlockArgument argument : joint.getArguments())
-      if (arguments[pass].contains(argument)) {
+      if (needs.arguments[pass].contains(argument)) {
         given.push_back(argument);
         signature.add(argument.getType(),
                       withoutRuns(argumentAttributes(joint, argument.getArgNumber())));
       }
-    for (Value value : taken[pass]) {
+    for (Value value : needs.taken[pass]) {
       given.push_back(value);
       signature.add(value.getType(), keptAttributes(value));
     }
@@ -452,7 +429,7 @@ private:
     mapping.map(given, function.getArguments());
     OpBuilder builder = OpBuilder::atBlockEnd(&function.front());
     for (Operation &op : joint.front().without_terminator())
-      if (passes.lookup(&op) == pass || remade[pass].contains(&op))
+      if (passes.lookup(&op) == pass || needs.remade[pass].contains(&op))
         builder.clone(op, mapping);
     SmallVector<Value> values;
     SmallVector<DictionaryAttr> attributes;
@@ -460,7 +437,7 @@ private:
       values.push_back(mapping.lookup(terminator()->getOperand(i)));
       attributes.push_back(withoutRuns(resultAttributes(joint, i)));
     }
-    for (Value value : kept[pass]) {
+    for (Value value : needs.kept[pass]) {
       values.push_back(mapping.lookup(value));
       attributes.push_back(keptAttributes(value));
     }
@@ -473,11 +450,13 @@ private:
   int64_t chunk;
   DenseMap<Operation *, Pass> passes;
   SmallVector<unsigned> results[kPasses];
-  llvm::SetVector<Value> arguments[kPasses], taken[kPasses], kept[kPasses];
-  llvm::SetVector<Operation *> remade[kPasses];
-  DenseMap<Value, std::string> keptNames;
-  DenseSet<Attribute> replaced;          ///< roles of buffers
-  DenseMap<Operation *, bool> constants; ///< what isConstantExpression has found
+  /// What passes need of each other, as far as it is known.
+  struct Needs {
+    llvm::SetVector<Value> arguments[kPasses], taken[kPasses], kept[kPasses];
+    llvm::SetVector<Operation *> remade[kPasses];
+    DenseMap<Value, std::string> keptNames;
+  } needs;
+  StageConstants constants;
   DenseSet<Value> handedOver; ///< results of a pass that later ones read in the slot, too
 };
 
