@@ -257,6 +257,16 @@ struct SumOfManyScalars : OpRewritePattern<graph::SumOp> {
   }
 };
 
+/// Whether a value is but one term of a sum that waits for later ones.
+bool waitsForOtherTerms(Value value) {
+  auto sum = value.hasOneUse() ? dyn_cast<graph::SumOp>(*value.user_begin()) : nullptr;
+  return sum && llvm::any_of(sum.getInputs(), [&](Value term) {
+           Operation *maker = term.getDefiningOp();
+           return maker && value.getDefiningOp()->isBeforeInBlock(maker);
+         });
+}
+
+/// What waits is rounded before it waits.
 struct HalfScatter : OpRewritePattern<graph::ScatterAddOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::ScatterAddOp op, PatternRewriter &rewriter) const override {
@@ -266,7 +276,10 @@ struct HalfScatter : OpRewritePattern<graph::ScatterAddOp> {
     Type wide = RankedTensorType::get(shapeOf(op.getResult()), rewriter.getF32Type());
     Value sum = graph::ScatterAddOp::create(rewriter, op.getLoc(), wide, op.getIndices(),
                                             b.widen(op.getUpdates()), op.getAxis());
-    rewriter.replaceOp(op, b.convert(sum, getElementTypeOrSelf(op.getType())));
+    Value rounded = b.convert(sum, getElementTypeOrSelf(op.getType()));
+    if (waitsForOtherTerms(op.getResult()))
+      rounded = graph::BarrierOp::create(rewriter, op.getLoc(), op.getType(), rounded);
+    rewriter.replaceOp(op, rounded);
     return success();
   }
 };

@@ -7,6 +7,8 @@
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Target/LibraryRecords.h"
 
+#include "mlir/IR/IRMapping.h"
+
 using namespace mlir;
 
 namespace dtc::kernels {
@@ -14,10 +16,26 @@ namespace {
 
 bool isProduct(Operation *op) { return isa<graph::ContractOp>(op) || target::isConv(op); }
 
+/// Whether a value needs no memory beside what it is a part of, or repeats.
+bool isView(Operation *op) {
+  return isa_and_present<graph::BroadcastOp, graph::ReshapeOp>(op) ||
+         (isa_and_present<graph::SliceOp>(op) && !op->getOperand(0).hasOneUse());
+}
+
+/// What several read is there in half precision. Views of it are made again for each.
 Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
-  return isShared
-             ? graph::BarrierOp::create(builder, value.getLoc(), value.getType(), value).getResult()
-             : value;
+  if (!isShared)
+    return value;
+  SmallVector<Operation *> views;
+  for (; isView(value.getDefiningOp()); value = views.back()->getOperand(0))
+    views.push_back(value.getDefiningOp());
+  value = graph::BarrierOp::create(builder, value.getLoc(), value.getType(), value);
+  for (Operation *view : llvm::reverse(views)) {
+    IRMapping mapping;
+    mapping.map(view->getOperand(0), value);
+    value = builder.clone(*view, mapping)->getResult(0);
+  }
+  return value;
 }
 
 /// Whether a value is constant or repeated along some dimensions.

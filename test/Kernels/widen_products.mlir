@@ -83,3 +83,21 @@ func.func @near(%x: tensor<4x4xf16>, %w: tensor<4x4xf16>, %b: tensor<4xf16>, %v:
   %4 = dtc.contract %3 [0, 2], %v [2, 1] -> [0, 1] : tensor<4x4xf16>, tensor<4x4xf16> -> tensor<4x4xf16>
   return %4 : tensor<4x4xf16>
 }
+
+// A part of what several products read is read where the whole lies: none has a copy of the part alone. So is
+// what is repeated.
+// CHECK-LABEL: @views
+// CHECK-DAG: %[[A:.*]] = dtc.barrier %arg0 : tensor<4x5xf16>
+// CHECK-DAG: dtc.slice %[[A]]
+// CHECK-DAG: %[[B:.*]] = dtc.barrier %arg1
+// CHECK-DAG: dtc.broadcast %[[B]]
+// CHECK: dtc.contract
+// CHECK-NOT: dtc.barrier %{{[0-9]+}} : tensor<4x4xf16>
+// CHECK: return
+func.func @views(%p: tensor<4x5xf16>, %k: tensor<4xf16>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x5xf16>) {
+  %part = dtc.slice %p offsets [0, 0] strides [1, 1] : tensor<4x5xf16> -> tensor<4x4xf16>
+  %rows = dtc.broadcast %k [1] : tensor<4xf16> -> tensor<4x4xf16>
+  %0 = dtc.contract %part [0, 2], %rows [2, 1] -> [0, 1] : tensor<4x4xf16>, tensor<4x4xf16> -> tensor<4x4xf32>
+  %1 = dtc.contract %part [2, 0], %rows [2, 1] -> [0, 1] : tensor<4x4xf16>, tensor<4x4xf16> -> tensor<4x4xf32>
+  return %0, %1, %p : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x5xf16>
+}
