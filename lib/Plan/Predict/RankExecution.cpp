@@ -27,7 +27,7 @@ RankExecution::RankExecution(const Problem &problem, const ProblemFacts &facts, 
   steps.reserve(problem.ops.size() + problem.ops.size() / 4); // with some communication
   buffers.reserve(problem.values.size());
   addArguments();
-  findRows();
+  findStoredValues();
   for (OpId op = 0; op < static_cast<OpId>(problem.ops.size()) && error.empty(); ++op) {
     if (problem.ops[op].kind == OpKind::GradientSum)
       runSum(op);

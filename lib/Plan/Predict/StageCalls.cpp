@@ -81,6 +81,15 @@ bool StageCalls::writesResultsAlone(size_t step) const {
                            !problem.ops[of.op].isGroupedProduct());
 }
 
+bool StageCalls::isRoundedLate(size_t step) const {
+  const OpId id = execution.steps[step].op;
+  if (id < 0 || execution.steps[step].collective || problem.ops[id].kind != OpKind::Lookup)
+    return false;
+  const DType type = problem.values[problem.ops[id].results[0]].type;
+  return problem.ops[id].backward == BackwardKind::WeightGrad &&
+         (type == DType::BF16 || type == DType::F16);
+}
+
 bool StageCalls::accumulates(size_t step) const {
   if (execution.steps[step].collective || !readsTerms(step))
     return false;
@@ -115,6 +124,16 @@ private:
   void placeTerms(Liveness &liveness, std::vector<bool> &atHome);
   template <typename IsHere>
   void addInPlace(const ExecutionStep &step, IsHere isHere, std::vector<bool> &atHome) const;
+  template <typename IsHere>
+  bool startsSum(int buffer, const ExecutionStep &step, IsHere isHere) const;
+  bool isLastTerm(int buffer, const ExecutionStep &step) const {
+    return std::ranges::all_of(step.reads, [&](int other) {
+      return maker[other] == kNone || maker[other] <= maker[buffer];
+    });
+  }
+  bool isWithin(int buffer, const ExecutionStep &step) const {
+    return execution.buffers[buffer].bytes <= execution.buffers[step.writes[0]].bytes;
+  }
   void placeInSlots(const Liveness &liveness, std::vector<bool> &atHome) const;
   void addBrought(const std::vector<size_t> &before, std::vector<Temporary> &to) const;
   void spread(const Liveness::Life &life, std::span<Temporary> to) const;
@@ -166,8 +185,21 @@ void TemporaryFinder::addInPlace(const ExecutionStep &step, IsHere isHere,
       atHome[buffer] = true;
 }
 
-/// A gradient that is added to what is there lies in that place, unless a product makes it. A term
-/// whose stage isn't that of the sum has a place of its own.
+/// Of a gradient that other stages have terms of, too, each has a place for its own. The first term
+/// of a stage is made there. Later ones are added to it, unless products make them.
+template <typename IsHere>
+bool TemporaryFinder::startsSum(int buffer, const ExecutionStep &step, IsHere isHere) const {
+  const auto isOfOthers = [&](int term) { return maker[term] != kNone && !isHere(term); };
+  if (step.collective || !execution.buffers[step.writes[0]].persistent ||
+      std::ranges::none_of(step.reads, isOfOthers))
+    return false;
+  const bool isFirst = std::ranges::none_of(
+      step.reads, [&](int term) { return isHere(term) && maker[term] < maker[buffer]; });
+  return isFirst || !calls.writesResultsAlone(maker[buffer]);
+}
+
+/// A gradient that is added to what is there lies in that place, unless a product makes it, or a
+/// part of it is added alone. A term whose stage isn't that of the sum has a place of its own.
 void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) {
   std::vector<bool> accumulated(execution.buffers.size(), false);
   for (size_t i = execution.steps.size(); i-- > 0;) {
@@ -202,7 +234,16 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
           brought.push_back({buffer, execution.buffers[step.writes[0]].bytes});
         continue;
       }
-      if (adds ? isAlone && !calls.writesResultsAlone(maker[buffer]) : !isHere(buffer)) {
+      if (!adds && isHere(buffer) && startsSum(buffer, step, isHere)) {
+        atHome[buffer] = true;
+        continue;
+      }
+      const bool fits = isWithin(buffer, step);
+      if (here > 1 && isLastTerm(buffer, step) && calls.isRoundedLate(maker[buffer])) {
+        atHome[buffer] = true; // it is rounded into the sum of the others
+        scattered[buffer] = false;
+      } else if (adds ? isAlone && fits && !calls.writesResultsAlone(maker[buffer])
+                      : !isHere(buffer)) {
         atHome[buffer] = true;
         if (scattered[buffer] && units[maker[buffer]] > units[i])
           terms.push_back({units[i], units[maker[buffer]], execution.buffers[buffer].bytes});

@@ -3,6 +3,7 @@
 
 #include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/AttentionParts.h"
+#include "dtc/Plan/Plan/Crossings.h"
 #include "dtc/Plan/Plan/Materialization.h"
 #include "dtc/Plan/Solve/Distinct.h"
 
@@ -14,12 +15,41 @@ using sharding::operandSharding;
 using sharding::resultSharding;
 using sharding::TensorSharding;
 
+/// Whether an op's result is a part of what it reads, or all of it in another order.
+static bool isView(const Op &op) {
+  return op.operands.size() == 1 && (op.kind == OpKind::View || op.kind == OpKind::Reindex);
+}
+
+/// Messages are tensors: what makes a value for another stage isn't part of a kernel there.
+static void storeMessages(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+                          std::vector<bool> &stored) {
+  const std::vector<int> parts = partsOfOps(problem, facts, [&](OpId position) {
+    const auto after = std::ranges::upper_bound(plan.stages, position, {}, &Stage::firstOp);
+    return std::max(0, static_cast<int>(after - plan.stages.begin()) - 1);
+  });
+  for (const Crossing &crossing : crossingsOf(problem, facts, parts)) {
+    ValueId value = crossing.value;
+    stored[value] = true;
+    // A view is what it shows, in that form.
+    for (OpId view = facts.producer[value];
+         view >= 0 && isView(problem.ops[view]) && !stored[value]; view = facts.producer[value])
+      stored[value = problem.ops[view].operands[0]] = true;
+  }
+}
+
 /// Experts of a rank of its own are computed by kernels that find rows where they are. Ranks that
-/// share experts exchange rows, which lie in order then.
-void RankExecution::findRows() {
+/// share experts exchange rows, which lie in order then. A folded model has no stages of its own.
+void RankExecution::findStoredValues() {
   const bool hasRows = std::ranges::any_of(problem.ops, &Op::isGroupedProduct);
   if (hasRows && hasPlaces() && plan.degrees.ep == 1)
     stored = findStored(problem, facts, ExpertRows::InPlace);
+  const bool isWhole = !plan.stages.empty() && plan.stages.back().lastOp == facts.lastForward;
+  if (!hasPlaces() || plan.degrees.pp == 1 || !isWhole)
+    return;
+  if (stored.empty())
+    for (ValueId value = 0; value < static_cast<ValueId>(problem.values.size()); ++value)
+      stored.push_back(work.exists(value));
+  storeMessages(problem, facts, plan, stored);
 }
 
 bool RankExecution::exists(ValueId value) const {
@@ -45,11 +75,6 @@ bool RankExecution::isCopiedPart(ValueId value, int64_t bytes, const std::vector
     return problem.ops[reader].kind == OpKind::Attention &&
            (!isReadInPlace(problem, facts, reader, value) || gathersKeys(reader));
   });
-}
-
-/// Whether an op's result is a part of what it reads, or all of it in another order.
-static bool isView(const Op &op) {
-  return op.operands.size() == 1 && (op.kind == OpKind::View || op.kind == OpKind::Reindex);
 }
 
 /// Of a value and its views, those that the backward pass reads as they are made. What the forward
@@ -105,12 +130,17 @@ bool RankExecution::isKeptPart(ValueId value, int64_t bytes, const std::vector<i
   return std::ranges::binary_search(again, value) && sum < problem.values[whole].bytes();
 }
 
-/// Attention that is products and a softmax makes its gradients of probabilities, without what it
-/// returned. Steps of a ring read that.
+/// Attention that is products and a softmax makes its gradients of scores that are masked already,
+/// without what it returned. Steps of a ring read both.
 bool RankExecution::readsItself(OpId id, ValueId operand) const {
   const Op &op = problem.ops[id];
-  if (!op.backward || op.kind != OpKind::Attention || op.forward < 0 ||
-      operand != problem.ops[op.forward].results[0] || !hasPlaces())
+  if (!op.backward || op.kind != OpKind::Attention || op.forward < 0 || !hasPlaces())
+    return true;
+  constexpr ptrdiff_t kOfProducts = 3; // queries, keys and values
+  const Op &forward = problem.ops[op.forward];
+  const ptrdiff_t at = std::ranges::find(forward.operands, operand) - forward.operands.begin();
+  const bool isMask = at >= kOfProducts && at < std::ssize(forward.operands);
+  if (!isMask && operand != forward.results[0])
     return true;
   return work.goesRound(id, plan.ops[id]) || (!op.decomposed && !keepsScores(id));
 }

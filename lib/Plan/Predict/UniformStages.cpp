@@ -48,6 +48,18 @@ static std::vector<OpId> cutsOf(const Plan &plan, const PlannedModel &planned, O
   return cuts;
 }
 
+/// A block as the stages divide it.
+static std::vector<Block> partsOf(Block block, const Plan &plan) {
+  std::vector<Block> result;
+  for (const Stage &stage : plan.stages)
+    if (auto first = static_cast<OpId>(stage.firstOp); first > block.first && first <= block.last) {
+      result.push_back({block.first, first - 1});
+      block.first = first;
+    }
+  result.push_back(block);
+  return result;
+}
+
 /// A stage that begins within a block exchanges its part of the block's parameters and gradients.
 /// So does one that begins before all blocks, or after them.
 static std::vector<Block> blocksOfStages(const Plan &plan, const std::vector<Block> &blocks) {
@@ -60,15 +72,8 @@ static std::vector<Block> blocksOfStages(const Plan &plan, const std::vector<Blo
       result.insert(result.begin(), {first, begin - 1});
       begin = first;
     }
-  for (Block block : blocks) {
-    for (const Stage &stage : plan.stages)
-      if (auto first = static_cast<OpId>(stage.firstOp);
-          first > block.first && first <= block.last) {
-        result.push_back({block.first, first - 1});
-        block.first = first;
-      }
-    result.push_back(block);
-  }
+  for (const Block &block : blocks)
+    std::ranges::copy(partsOf(block, plan), std::back_inserter(result));
   for (const Stage &stage : plan.stages)
     if (auto first = static_cast<OpId>(stage.firstOp); first > behind) {
       result.push_back({behind, first - 1});
@@ -104,6 +109,21 @@ static StorageLevels levelsOf(const Plan &plan, const Problem &problem) {
   return levels;
 }
 
+/// In dtc's programs a stage computes its part of a block again, for its own backward pass.
+void UniformStages::recompute() {
+  const Software &software = model.getCluster().software;
+  std::vector<Block> blocks;
+  std::vector<BlockRecompute> kinds;
+  for (const BlockRecompute &entry : plan.recompute) {
+    const Block &block = planned.blocks[entry.block];
+    for (const Block &part : hasPlaces(software) ? partsOf(block, plan) : std::vector{block}) {
+      kinds.push_back({static_cast<int64_t>(blocks.size()), entry.kind});
+      blocks.push_back(part);
+    }
+  }
+  addRecomputation(execution, problem, blocks, kinds, software);
+}
+
 bool UniformStages::start() {
   bool allocates = model.getCluster().software.cachingAllocator;
   bool exchanges = plan.degrees.zero > 1 && hasPlaces(model.getCluster().software);
@@ -127,8 +147,7 @@ bool UniformStages::start() {
     unitCosts = UnitCosts::ofFolded(problem, facts, execution, plan.mesh, *folded, std::move(at),
                                     folding->blocks);
   } else {
-    addRecomputation(execution, problem, planned.blocks, plan.recompute,
-                     model.getCluster().software);
+    recompute();
     joinKernels(execution, problem, model.getCluster().software);
     allocated.cuts = at;
     unitCosts =

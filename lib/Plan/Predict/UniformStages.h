@@ -37,6 +37,7 @@ public:
                       MemoryDetail detail) const;
 
 private:
+  void recompute();
   void add(std::vector<CollectiveUse> &uses, const StageCosts::Exchange &exchange,
            double times) const;
 

@@ -94,7 +94,7 @@ private:
   void addArguments();
   void make(ValueId value, sharding::TensorSharding sharding, std::vector<int> in);
   bool writesInPlace(const Op &op) const;
-  void findRows();
+  void findStoredValues();
   bool exists(ValueId value) const;
   void runOp(OpId op);
   void runSum(OpId op);

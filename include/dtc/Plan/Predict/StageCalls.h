@@ -38,6 +38,8 @@ public:
   bool readsTerms(size_t step) const { return steps[step] == StageCall::WeightGrad && sums[step]; }
   /// Products and collectives write nothing but their results. Rows of experts are added up.
   bool writesResultsAlone(size_t step) const;
+  /// Whether what it sums up in f32 is rounded by what reads it. That is the kernel of a sum.
+  bool isRoundedLate(size_t step) const;
   /// Whether it adds to what earlier microbatches left.
   bool accumulates(size_t step) const;
 
