@@ -1,5 +1,7 @@
 #include "dtc/Plan/Shard/ShardingSolver.h"
 
+#include "dtc/Plan/Plan/Settings.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -82,11 +84,17 @@ static Mesh meshFor(const Problem &problem, const ProblemFacts &facts, const Deg
   return mesh;
 }
 
+static Degrees withSequence(Degrees degrees, std::optional<bool> sequenceParallel) {
+  degrees.sp = sequenceParallel.value_or(degrees.sp);
+  return degrees;
+}
+
 ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options, std::shared_ptr<const OpBundles> given)
-    : problem(problem), facts(facts), degrees(degrees), secondsPerByte(options.secondsPerByte),
-      tableLimit(options.tableLimit), forced(options.forced),
+    : problem(problem), facts(facts), degrees(withSequence(degrees, options.sequenceParallel)),
+      secondsPerByte(options.secondsPerByte), tableLimit(options.tableLimit),
+      forced(options.forced),
       numMicrobatches(
           double(options.numMicrobatches ? options.numMicrobatches : problem.numMicrobatches)),
       mesh(meshFor(problem, facts, degrees, options)),
@@ -330,16 +338,28 @@ OpId ShardingSolver::build() {
   return -1;
 }
 
+/// What ops are divided by. Nothing else of the plan is known: pipelines and levels of ZeRO share
+/// what is solved.
+static std::string divisionText(const Degrees &degrees) {
+  std::string text;
+  for (const Setting *setting :
+       {&settingOf(&Degrees::dp), &settingOf(&Degrees::tp), &settingOf(&Degrees::cp),
+        &settingOf(&Degrees::ep), &settingOf(&Degrees::sp), &settingOf(&Degrees::contextExchange)})
+    if (!hasDefault(*setting, degrees))
+      text += (text.empty() ? "" : " ") + settingText(*setting, degrees);
+  return text.empty() ? "one rank" : text;
+}
+
 Error ShardingSolver::illegal(OpId op) const {
   return {"no legal sharding of " + problem.ops[op].name + " (" + problem.ops[op].location +
-              ") for " + summary(degrees),
+              ") for " + divisionText(degrees),
           ErrorCategory::NoFit};
 }
 
 Result<Solution> ShardingSolver::solution(const CostNetwork::Solution &found) {
   double cost = found.cost + fixedSeconds, bound = found.bound + fixedSeconds;
   if (!(cost < kInfinity))
-    return Error{"no legal sharding for " + summary(degrees), ErrorCategory::NoFit};
+    return Error{"no legal sharding for " + divisionText(degrees), ErrorCategory::NoFit};
   Solution solution;
   solution.seconds = cost;
   if (cost > bound * (1 + 1e-9))

@@ -171,6 +171,17 @@ TEST(Solver, NamesTheOpThatHasNoChoice) {
   EXPECT_GT(refused, 0);
 }
 
+/// No other setting is: whoever asks may have pinned them otherwise.
+TEST(Solver, NamesWhatOpsCannotBeDividedBy) {
+  Problem problem = load("llama_kv2");
+  Degrees degrees;
+  degrees.tp = 3;
+  auto solution = solveSharding(problem, ProblemFacts(problem), cluster("dgx-h100"), degrees,
+                                {.sequenceParallel = true});
+  ASSERT_FALSE(solution);
+  EXPECT_TRUE(solution.error().message.ends_with(") for tp=3 sp=on")) << solution.error().message;
+}
+
 /// Twelve layers with the weights of one, as in ALBERT. How the terms of a gradient are laid out
 /// isn't tried in all combinations, and each layer more costs the same.
 TEST(Solver, SharesWeightsAmongManyLayers) {
