@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from compositions import Case, check, drawn_case
+from compositions import CLASS_WEIGHTS, Case, check, drawn_case
 
 ADAMW = ["--optimizer", "adamw", "--eps", "1e-5", "--weight-decay", "0.1", "--lr", "0.001"]
 SGD = ["--optimizer", "sgd", "--momentum", "0.9", "--lr", "0.02"]
@@ -37,11 +37,11 @@ CASES = [
     # Dropout in a V on four ranks, whose chunks need slots of very different number.
     Case(1, "gpt2_dropout.pt2", [*SGD, *CLIP, "--label-smoothing", "0.1"], "fp32", [
         (4, plan(pp=4, micro_batch=1, schedule="zbv", chunks=2, recompute="selective", offload="optimizer")),
-        (4, plan(dp=2, cp=2, zero=3, regather="on"))], "start", False),
+        (4, plan(dp=2, cp=2, zero=3, regather="on"))], "start", False, evaluates=True),
     # Running statistics and a mesh of one rank, then of two.
     Case(2, "resnet_norms.pt2", ["--optimizer", "sgd", "--lr", "0.001"], "fp32", [
         (3, meshes(ONE, TWO, zero=3, offload="optimizer", schedule="gpipe")),
-        (4, plan(dp=4, micro_batch=1, zero=2, zero_group=2, recompute="full"))], "wait", True),
+        (4, plan(dp=4, micro_batch=1, zero=2, zero_group=2, recompute="full"))], "wait", True, evaluates=True),
     # A tied weight, and groups of microbatches that aren't full.
     Case(3, "qwen2", [*ADAMW, *CLIP], "fp32", [
         (3, plan(pp=3, micro_batch=1, schedule="interleaved", chunks=2, zero=0)),
@@ -49,12 +49,23 @@ CASES = [
     # Frozen experts, shared out, beside adapters.
     Case(4, "moe", [*SGD, *CLIP, "--lora", "rank=2,alpha=8,targets=router|head"], "fp32", [
         (8, plan(dp=2, tp=2, ep=2, zero=2, recompute="selective")), (4, plan(pp=2, dp=2, schedule="gpipe"))], "wait", False),
+    # Choices of experts that are dropped, in training and in evaluations, and a layer that stays as it is.
+    Case(5, "qwen3_moe.pt2", [*ADAMW, *CLIP, "--freeze", "[.]0[.]"], "fp32", [
+        (4, plan(pp=2, ep=2, schedule="zb", zero=3, capacity=0.75, overflow="drop")),
+        (4, plan(dp=2, tp=2, zero=2, recompute="full", capacity=0.75, overflow="drop"))], "thread", False, evaluates=True),
 ]
+#: Frozen norms beside a tied weight whose states are offloaded, and classes of weight 0.
+ON_GPUS = Case(6, "qwen2", [*ADAMW, *CLIP, "--freeze", "norm", "--class-weights", CLASS_WEIGHTS], "fp32", [
+    (4, plan(pp=2, dp=2, micro_batch=1, schedule="zb", zero=3, offload="optimizer")), (2, plan(cp=2))], "thread", False, evaluates=True)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.model)
 def test_trains_as_one_rank_does(tmp_path, case):
     assert check(case, tmp_path) == ""
+
+
+def test_emulated_gpus(tmp_path):
+    assert check(ON_GPUS, tmp_path, "cuda") == ""
 
 
 @pytest.mark.parametrize("number", range(int(os.environ.get("DTC_COMPOSITIONS", "0"))))
