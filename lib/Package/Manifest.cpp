@@ -2,6 +2,7 @@
 
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Adapters.h"
+#include "dtc/Dialect/Graph/FilledView.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -151,6 +152,9 @@ private:
     entry["dtype"] = dtypeOf(file.getElementType());
     entry["shape"] = file.getShape();
     entry["view"] = view.getShape();
+    if (ArrayRef<int64_t> filled = graph::filledOf(op);
+        filled != view.getShape() && filled != file.getShape())
+      entry["filled"] = filled;
     entry["trainable"] = op.getTrainable();
     entry["adapter"] = describeAdapter(op);
     entry["storage_dtype"] = dtypeOf(local.getElementType());

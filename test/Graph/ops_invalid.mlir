@@ -20,6 +20,16 @@ dtc.parameter trainable @w : tensor<8x3xf32> file tensor<8x4xf32>
 
 // -----
 
+// expected-error @+1 {{the file has 32 elements, its view must have as many, or be longer: 48}}
+dtc.parameter trainable @w : tensor<2x3x8xf32> file tensor<8x4xf32> {dtc.filled = array<i64: 2, 2, 4>}
+
+// -----
+
+// expected-error @+1 {{dtc.filled must be a shape: 3 : i64}}
+dtc.parameter trainable @w : tensor<8x4xf32> file tensor<8x4xf32> {dtc.filled = 3 : i64}
+
+// -----
+
 // expected-error @+1 {{a buffer is not trainable: w}}
 dtc.parameter trainable buffer @w : tensor<8xf32> file tensor<8xf32>
 

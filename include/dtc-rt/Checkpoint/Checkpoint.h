@@ -19,6 +19,7 @@
 //    0, "traits": {"heads": "4 of 16"},
 //                "files": [{"name": "rank-0.safetensors", "size", "sha256"}],
 //                "tensors": [{"name", "state": "" | "exp_avg", "dtype", "shape", "view",
+//                             "filled", where it isn't what filledOf says,
 //                             "parts": [{"file": index, "at": bytes from the start of the file,
 //                                        "offset", "shape",          the box, in the view
 //                                        "begin", "end"}]}]}}        elements of the box
@@ -61,7 +62,7 @@ struct StoredPart {
 struct StoredTensor {
   std::string name, state; ///< no state: the weight itself
   DType dtype = DType::F32;
-  Dims shape, view; ///< as ParameterInfo; both empty for a state that is one number
+  Dims shape, view, filled; ///< as ParameterInfo; empty for a state that is one number
   std::vector<StoredPart> parts;
 
   /// "exp_avg of fc1.weight".

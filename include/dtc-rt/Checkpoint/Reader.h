@@ -16,9 +16,10 @@ public:
   /// first tensor that differs.
   Status checkModel(const CheckpointInfo &expected) const;
 
-  /// Fills `target` with a part of a tensor (an index of the model that was checked), seen as
-  /// `view`, as `dtype`. For any thread.
-  Status read(size_t tensor, const Dims &view, const Part &part, DType dtype, char *target) const;
+  /// Fills `target` with a part of a tensor (an index of the model that was checked), as `expected`
+  /// sees it, as `dtype`. For any thread.
+  Status read(size_t tensor, const StoredTensor &expected, const Part &part, DType dtype,
+              char *target) const;
 
 private:
   Status verify(const StoredFile &file) const;

@@ -47,9 +47,11 @@ struct AdapterInfo {
 
 struct ParameterInfo : TensorInfo {
   std::vector<std::string> aliases; ///< further names of a tied weight
-  /// Row-major reshape of `shape` that is divided. Or it is longer along some dimensions: no file
+  /// Row-major reshape of `shape` that is divided. Or that is longer along some dimensions: no file
   /// has what is added, which is 0 at first.
   Dims view;
+  Dims filled; ///< the reshape itself: what of `view`, from its first element on, files have
+  bool isLonger() const { return view != filled; }
   bool trainable = true;
   std::optional<AdapterInfo> adapter;
   DType storage = DType::F32; ///< of the copy that the functions read

@@ -8,7 +8,8 @@
 //   run 2   elements 10-11                 4-5
 //
 // A tensor may be seen longer than it is (ParameterInfo::view). What it lacks is in no run: of the
-// last two columns of a 3x4 view of a 3x3 tensor, run 0 is element 2, the part's element 0.
+// last two columns of a 3x4 view of a 3x3 tensor, run 0 is element 2, the part's element 0. The
+// tensor is then given as it fills its view (ParameterInfo::filled).
 #pragma once
 
 #include "dtc-rt/Program/RankMesh.h"
@@ -18,9 +19,11 @@
 
 namespace dtc::rt {
 
-/// Whether a tensor may be seen in another shape: with as many elements, or longer along some of
-/// its dimensions.
-bool mayBeSeenAs(const Dims &shape, const Dims &view);
+/// How a tensor fills a view where nothing else is said: a view of as many elements wholly, a
+/// longer one in its own shape.
+Dims filledOf(const Dims &shape, const Dims &view);
+/// Whether a tensor of this shape may fill so much of a view: all its elements have a place there.
+bool mayFill(const Dims &shape, const Dims &filled, const Dims &view);
 
 class PartRuns {
 public:
@@ -31,7 +34,7 @@ public:
     int64_t end() const { return at + count; }
   };
 
-  /// `part`: of the tensor as it is seen.
+  /// `tensor`: as it fills the view. `part`: of the view.
   PartRuns(const Dims &tensor, const Dims &view, const Part &part);
   PartRuns(const Dims &tensor, const Part &part) : PartRuns(tensor, tensor, part) {}
   int64_t size() const { return numRuns; }
@@ -53,7 +56,7 @@ private:
 };
 
 /// Calls copy(element of a's part, element of b's part, count) for every stretch of the tensor that
-/// is in both parts; ascending. The views of a and b may differ, if they have as many elements.
+/// is in both parts; ascending. The views of a and b may differ.
 template <typename Copy> void forEachCommonRun(const PartRuns &a, const PartRuns &b, Copy &&copy) {
   if (a.size() == 0 || b.size() == 0)
     return;

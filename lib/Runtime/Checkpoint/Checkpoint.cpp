@@ -30,8 +30,15 @@ ordered_json jsonOf(const StoredTensor &tensor) {
   ordered_json parts = ordered_json::array();
   for (const StoredPart &part : tensor.parts)
     parts.push_back(jsonOf(part));
-  return {{"name", tensor.name},   {"state", tensor.state}, {"dtype", nameOf(tensor.dtype)},
-          {"shape", tensor.shape}, {"view", tensor.view},   {"parts", std::move(parts)}};
+  ordered_json json = {{"name", tensor.name},
+                       {"state", tensor.state},
+                       {"dtype", nameOf(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"view", tensor.view}};
+  if (tensor.filled != filledOf(tensor.shape, tensor.view))
+    json["filled"] = tensor.filled;
+  json["parts"] = std::move(parts);
+  return json;
 }
 
 template <typename T> T valueOf(const ordered_json &json, const char *key) {
@@ -130,7 +137,11 @@ Result<StoredTensor> tensorOf(const ordered_json &json, const CheckpointInfo &in
   tensor.view = valueOf<Dims>(json, "view");
   CheckedSize elements = CheckedSize::product(tensor.shape),
               seen = CheckedSize::product(tensor.view);
-  if (!dtype || !elements || !seen || !mayBeSeenAs(tensor.shape, tensor.view))
+  if (elements && seen)
+    tensor.filled = json.contains("filled") ? valueOf<Dims>(json, "filled")
+                                            : filledOf(tensor.shape, tensor.view);
+  if (!dtype || !elements || !seen || !CheckedSize::product(tensor.filled) ||
+      !mayFill(tensor.shape, tensor.filled, tensor.view))
     return refused(tensor.text() + ": has an impossible type or shape");
   tensor.dtype = *dtype;
   CheckedSize stored = 0;

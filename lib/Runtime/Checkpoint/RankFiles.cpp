@@ -30,9 +30,12 @@ std::map<Key, Writer> findWriters(std::span<const ProgramView> programs) {
 
 StoredTensor tensorOf(const Key &key, const fbs::Binding &binding, const Manifest &manifest) {
   StoredTensor tensor{key.first, key.second, dtypeOf(binding.dtype()), {}, dimsOf(binding.shape()),
-                      {}};
-  if (!tensor.view.empty()) // else a state that is one number, or a parameter that is
-    tensor.shape = manifest.findParameter(key.first)->shape;
+                      {},        {}};
+  if (tensor.view.empty()) // a state that is one number, or a parameter that is
+    return tensor;
+  const ParameterInfo &info = *manifest.findParameter(key.first);
+  tensor.shape = info.shape;
+  tensor.filled = info.filled;
   return tensor;
 }
 

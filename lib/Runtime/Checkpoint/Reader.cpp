@@ -149,17 +149,17 @@ Status CheckpointReader::checkModel(const CheckpointInfo &expected) const {
   return Status::ok();
 }
 
-Status CheckpointReader::read(size_t tensor, const Dims &view, const Part &part, DType dtype,
-                              char *target) const {
+Status CheckpointReader::read(size_t tensor, const StoredTensor &expected, const Part &part,
+                              DType dtype, char *target) const {
   const StoredTensor &from = info.tensors[tensor];
-  PartRuns wanted(from.shape, view, part);
-  if (product(view) != product(from.shape))
+  PartRuns wanted(expected.filled, expected.view, part);
+  if (expected.view != expected.filled)
     std::memset(target, 0, static_cast<size_t>((part.end - part.begin) * sizeOf(dtype)));
   for (const StoredPart &stored : from.parts) {
     std::optional<WindowedFile> file;
     Status status = Status::ok();
     forEachCommonRun(
-        wanted, PartRuns(from.shape, from.view, stored.part),
+        wanted, PartRuns(from.filled, from.view, stored.part),
         [&](int64_t to, int64_t at, int64_t count) {
           if (!file && status.isOk()) {
             int64_t bytes = (stored.part.end - stored.part.begin) * sizeOf(from.dtype);

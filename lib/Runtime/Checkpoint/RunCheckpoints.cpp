@@ -100,8 +100,8 @@ TrainingPoint startOf(const RunOptions &options, const std::optional<RunCheckpoi
 }
 
 Status RunCheckpoints::read(const fbs::Binding &binding, const Part &part, char *target) const {
-  return resumed->read(files.info.find(binding.name()->str(), stateOf(binding)),
-                       dimsOf(binding.shape()), part, dtypeOf(binding.dtype()), target);
+  const size_t tensor = files.info.find(binding.name()->str(), stateOf(binding));
+  return resumed->read(tensor, files.info.tensors[tensor], part, dtypeOf(binding.dtype()), target);
 }
 
 } // namespace dtc::rt

@@ -127,9 +127,9 @@ void WeightReader::read(size_t parameter, const Part &part, DType dtype, char *t
   Stretch stretch{from, data[parameter], info.init ? &*info.init : nullptr, seed,
                   static_cast<uint32_t>(parameter)};
   char *own = target + part.at * sizeOf(dtype);
-  if (product(info.view) != product(info.shape))
+  if (info.isLonger())
     std::memset(own, 0, static_cast<size_t>((part.end - part.begin) * sizeOf(dtype)));
-  PartRuns runs(info.shape, info.view, part);
+  PartRuns runs(info.filled, info.view, part);
   for (int64_t i = 0; i < runs.size(); ++i) {
     const PartRuns::Run run = runs[i];
     stretch.copy(run.at, run.count, dtype, own + run.local * sizeOf(dtype));
@@ -207,7 +207,7 @@ void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const ch
   if (!target)
     return;
   const char *own = source + part.at * sizeOf(dtype);
-  PartRuns runs(info.shape, info.view, part);
+  PartRuns runs(info.filled, info.view, part);
   for (int64_t i = 0; i < runs.size(); ++i) {
     const PartRuns::Run run = runs[i];
     convert(info.dtype, target + run.at * sizeOf(info.dtype), dtype,
@@ -219,8 +219,7 @@ void WeightWriter::put(size_t parameter, const Part &part, DType dtype, const ch
 Status WeightWriter::finish(const WeightReader &reader, const std::vector<bool> &wasPut) {
   auto fill = [&](size_t i) {
     const ParameterInfo &info = manifest->parameters[i];
-    const bool isLonger = product(info.view) != product(info.shape);
-    reader.read(i, Part::whole(isLonger ? info.shape : info.view), info.dtype, places[i]);
+    reader.read(i, Part::whole(info.filled), info.dtype, places[i]);
   };
   for (size_t i = 0; i < places.size(); ++i)
     if (places[i] && !wasPut[i])

@@ -123,6 +123,8 @@ ParameterInfo parseParameter(const json &object) {
   info.dtype = getDType(object, "dtype");
   info.shape = getShape(object, "shape");
   info.view = isAbsent(object, "view") ? info.shape : getShape(object, "view");
+  info.filled =
+      isAbsent(object, "filled") ? filledOf(info.shape, info.view) : getShape(object, "filled");
   info.trainable = get<bool>(object, "trainable");
   if (!isAbsent(object, "adapter"))
     info.adapter = parseAdapter(object["adapter"]);
@@ -130,7 +132,7 @@ ParameterInfo parseParameter(const json &object) {
   if (!isAbsent(object, "init"))
     info.init =
         Distribution{get<double>(object["init"], "mean"), get<double>(object["init"], "sd")};
-  if (!mayBeSeenAs(info.shape, info.view))
+  if (!mayFill(info.shape, info.filled, info.view))
     throw Wrong{info.name + ": view is of another size: " + shapeText(info.view)};
   if (!isConvertible(info.dtype, info.storage))
     throw Wrong{info.name + ": cannot be stored as: " + nameOf(info.storage)};

@@ -5,10 +5,13 @@
 
 namespace dtc::rt {
 
-bool mayBeSeenAs(const Dims &shape, const Dims &view) {
-  if (product(view) == product(shape))
-    return true;
-  return std::ranges::equal(shape, view, std::ranges::less_equal());
+Dims filledOf(const Dims &shape, const Dims &view) {
+  return product(view) == product(shape) ? view : shape;
+}
+
+bool mayFill(const Dims &shape, const Dims &filled, const Dims &view) {
+  return product(filled) == product(shape) &&
+         std::ranges::equal(filled, view, std::ranges::less_equal());
 }
 
 PartRuns::PartRuns(const Dims &tensor, const Dims &view, const Part &part)

@@ -162,6 +162,13 @@ TEST(Manifest, ChecksWeights) {
   expectRefused(with("/weights/tensors/w/file", 0), "not listed");
   expectRefused(with("/weights/tensors/u", place), "unknown parameter: u");
   expectRefused(with("/parameters/0/view", {2, 3, 3}), "view");
+  parameter["view"] = {2, 4, 2};
+  expectRefused(with("", nullptr), "view"); // the 2x6 elements could be anywhere
+  EXPECT_TRUE(
+      openBytes(artifactOf(with("/parameters/0/filled", {2, 3, 2}), {{"program/0.bin", "p"}})));
+  for (Json wrong : {Json{2, 2, 3}, Json{3, 2, 2}, Json{2, 2, 2}, Json{2, 6}, Json{-2, -3, 2}})
+    expectRefused(with("/parameters/0/filled", wrong), wrong[0] == -2 ? "shape" : "view");
+  parameter["view"] = {2, 3, 2};
   expectRefused(with("/parameters/0/aliases", {"w"}), "twice");
 }
 

@@ -238,6 +238,15 @@ TEST(PartRuns, OfALongerViewAreThoseThatTheTensorHas) {
   }
 }
 
+TEST(PartRuns, FillWhatHasRoomForAllElements) {
+  EXPECT_EQ(filledOf({6, 4}, {2, 3, 4}), (Dims{2, 3, 4}));
+  EXPECT_EQ(filledOf({6, 4}, {6, 5}), (Dims{6, 4}));
+  EXPECT_TRUE(mayFill({6, 4}, {2, 3, 4}, {2, 4, 4}));
+  EXPECT_FALSE(mayFill({6, 4}, {2, 3, 4}, {2, 2, 8})); // a dimension is too short
+  EXPECT_FALSE(mayFill({6, 4}, {2, 2, 4}, {2, 4, 4})); // elements are left out
+  EXPECT_FALSE(mayFill({6, 4}, {6, 4}, {2, 4, 4}));
+}
+
 TEST(PartRuns, LeadFromOnePaddingToAnother) {
   Dims tensor = {3, 5}, from = {4, 5}, to = {3, 6};
   Placement rows{{{0}, {}}, {}}, columns{{{}, {1}}, {}};
