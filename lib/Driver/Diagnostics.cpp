@@ -42,7 +42,7 @@ DiagnosticScope::DiagnosticScope(DiagnosticHandler handler)
 
 DiagnosticScope::~DiagnosticScope() { current = before; }
 
-static void say(Severity severity, llvm::StringRef message) {
+void say(Severity severity, llvm::StringRef message) {
   static constexpr const char *kWords[] = {"error", "warning", "note", "error"};
   std::string line = io::printableLine(message);
   if (current)

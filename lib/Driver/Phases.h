@@ -18,6 +18,7 @@
 #include "dtc/Package/Package.h"
 #include "dtc/Pipelines/Pipelines.h"
 #include "dtc/Plan/Explain/Explain.h"
+#include "dtc/Plan/Plan/PlanFile.h"
 #include "dtc/Target/Target.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -58,6 +59,7 @@ struct Planned : Trained {
   std::optional<plan::Explanation> explanation; ///< of the plan as it was searched; --explain
   std::optional<PlanToSave> toSave =
       std::nullopt; ///< for --save-plan, where calls are searched uncut
+  plan::Dimensions padded = {}; ///< of parameters: where the step has more than files
   double planningSeconds = 0;
 };
 

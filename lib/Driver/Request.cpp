@@ -123,22 +123,24 @@ static int64_t classMultiple(const Request &request) {
   return kLeast * (other <= kMostOther ? other : 1);
 }
 
-/// To what dtc's own program pads hidden features that the plan's tensor parallelism doesn't
-/// divide. GPUs read a rank's rows best 16 bytes at a time. A plan that was saved without padding
-/// has it without.
-static Result<training::HiddenPadding> hiddenPadding(const Request &request) {
-  const int64_t ways = request.spec.tp.value_or(1);
+training::HiddenPadding hiddenPadding(int64_t ways, Target target) {
   training::HiddenPadding padding;
-  if (!request.isForOwnProgram() || ways == 1)
-    return padding;
   padding.ways = ways;
-  padding.multiple = request.options.target == Target::CUDA ? 8 * ways : ways;
-  if (request.planText.empty())
+  padding.multiple = target == Target::CUDA && ways > 1 ? 8 * ways : ways;
+  return padding;
+}
+
+/// For dtc's own program. A plan that was saved without padding has it without.
+static Result<training::HiddenPadding> hiddenPadding(const Request &request) {
+  const int64_t ways = request.isForOwnProgram() ? request.spec.tp.value_or(1) : 1;
+  training::HiddenPadding padding = hiddenPadding(ways, request.options.target);
+  if (ways == 1 || request.planText.empty())
     return padding;
-  auto divided = plan::dividedDimensions(request.planText, request.options.plan);
-  if (!divided)
-    return divided.error();
-  padding.among = std::move(*divided);
+  auto padded = plan::paddedDimensions(request.planText, request.options.plan);
+  if (!padded)
+    return padded.error();
+  padding.among = std::move(*padded);
+  padding.isPriced = true; // when it was made
   return padding;
 }
 

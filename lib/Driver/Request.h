@@ -38,6 +38,10 @@ struct Request {
 
 Outcome<Request> readRequest(const Options &options);
 
+/// How features are padded that so many ranks of tensor parallelism can't share, whatever it costs
+/// nothing to. GPUs read a rank's rows best 16 bytes at a time.
+training::HiddenPadding hiddenPadding(int64_t ways, Target target);
+
 /// How the batch is cut for the SPEC, whose data-parallel ranks these are, for a file that was
 /// exported with `fileBatch` samples.
 plan::Result<BatchChoice> chooseBatch(const Request &request, int64_t fileBatch,

@@ -1,5 +1,6 @@
 #include "PadDimension.h"
 
+#include "dtc/Dialect/Graph/FilledView.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
 #include "mlir/IR/Matchers.h"
@@ -7,6 +8,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <limits>
+#include <numeric>
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -14,12 +16,14 @@ using namespace dtc::graph;
 namespace dtc::training {
 namespace {
 
-constexpr int64_t kLeastShare = 64; ///< elements for each that is added
+constexpr int64_t kLeastShare = 64; ///< elements for each that is added, where no price is known
 
-int64_t paddedTo(int64_t size, int64_t multiple) {
+int64_t paddedTo(int64_t size, int64_t multiple, int64_t leastShare) {
   const auto padded = int64_t(llvm::alignTo(uint64_t(size), uint64_t(multiple)));
-  return (padded - size) * kLeastShare > size ? size : padded;
+  return (padded - size) * leastShare > size ? size : padded;
 }
+
+int64_t leastShareOf(const HiddenPadding &padding) { return padding.isPriced ? 1 : kLeastShare; }
 
 /// What a value has in the elements that are added to it. No content at all: it can't have any.
 enum class Content : uint8_t { Zero, Finite };
@@ -54,18 +58,31 @@ DenseElementsAttr numberOf(Value value) {
   return isNumber ? number : DenseElementsAttr();
 }
 
-/// What has a dimension.
+/// The dimension of a reshape's input that is the result's: as long, and of as many elements each.
+std::optional<int64_t> dimThrough(ReshapeOp op, int64_t dim) {
+  ArrayRef<int64_t> from = shapeOf(op.getInput()), to = shapeOf(op.getResult());
+  const int64_t before = ShapedType::getNumElements(to.take_front(dim));
+  for (int64_t i = 0; i < int64_t(from.size()); ++i)
+    if (from[i] == to[dim] && ShapedType::getNumElements(from.take_front(i)) == before)
+      return i;
+  return std::nullopt;
+}
+
+/// What has a dimension. Its elements come in as many units everywhere, as the heads of queries do
+/// that share one of the keys.
 class DimensionPadder {
 public:
-  DimensionPadder(func::FuncOp function, int64_t padded)
-      : symbols(function->getParentOfType<ModuleOp>()), function(function), padded(padded) {}
+  DimensionPadder(func::FuncOp function, int64_t units, int64_t padded)
+      : symbols(function->getParentOfType<ModuleOp>()), function(function), units(units),
+        padded(padded) {}
 
   /// Notes a value that has the dimension, and all that it is made of.
   MaybeContent collect(Value value, int64_t dim) {
     if (auto known = values.find(value); known != values.end())
       return known->second.dim == dim ? MaybeContent(known->second.content) : std::nullopt;
     Operation *op = value.getDefiningOp();
-    MaybeContent content = op ? contentOf(op, dim) : std::nullopt;
+    const bool isResult = op && op->getResult(0) == value && shapeOf(value)[dim] % units == 0;
+    MaybeContent content = isResult ? contentOf(op, dim) : std::nullopt;
     if (content)
       values[value] = {dim, *content};
     return content;
@@ -96,9 +113,9 @@ public:
            });
   }
 
-  /// Whether these may be padded.
+  /// Whether these may be padded: all are, or none is.
   bool isAmong(const HiddenPadding &padding) const {
-    return !padding.among || llvm::all_of(parameters, [&](auto &each) {
+    return !padding.among || llvm::any_of(parameters, [&](auto &each) {
       auto argument = cast<BlockArgument>(each.first);
       std::string name = getArgRole(function, argument.getArgNumber()).getName().str();
       return llvm::is_contained(*padding.among, std::pair(name, each.second));
@@ -109,10 +126,13 @@ public:
     annotateIndexLimits(function); // by what files have
     for (auto [parameter, dim] : parameters)
       padParameter(cast<BlockArgument>(parameter), dim);
-    for (auto [use, dim] : numbers)
-      padNumber(*use, dim);
-    for (auto [value, place] : values)
+    for (auto [use, dim] : alike)
+      padAlike(*use, dim);
+    for (auto [value, place] : values) {
       value.setType(typeOf(value, place.dim));
+      if (Value rows = rowsBeside(value))
+        rows.setType(typeOf(rows, isa<AttentionOp>(rows.getDefiningOp()) ? 1 : place.dim));
+    }
   }
 
 private:
@@ -123,7 +143,7 @@ private:
 
   RankedTensorType typeOf(Value value, int64_t dim) const {
     SmallVector<int64_t> shape(shapeOf(value));
-    shape[dim] = padded;
+    shape[dim] = shape[dim] / units * padded;
     return cast<RankedTensorType>(value.getType()).clone(shape);
   }
 
@@ -138,6 +158,12 @@ private:
           collectParameter(spread.getInputMutable(), place - spread.getDims().begin());
       return isCollected ? MaybeContent(Content::Zero) : std::nullopt;
     }
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      return dim == 2 ? contentOf(attention) : std::nullopt;
+    if (auto norm = dyn_cast<RmsNormOp>(op))
+      return contentOfNorm(norm, dim);
+    if (isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp>(op))
+      return contentOfMoved(op, dim);
     if (auto activation = dyn_cast<ActivationOp>(op)) {
       MaybeContent input = collectOperand(op->getOpOperand(0), dim);
       return input && !keepsZero(activation.getKind()) ? MaybeContent(Content::Finite) : input;
@@ -153,10 +179,52 @@ private:
     return isa<arith::MulFOp>(op) ? std::min(*a, *b) : allZero(*a, *b);
   }
 
+  /// Values of zero have none but zeros for a result, whatever the scores are.
+  MaybeContent contentOf(AttentionOp op) {
+    if (!op.getLse().use_empty() || !collectOperand(op.getQueryMutable(), 2) ||
+        !collectOperand(op.getKeyMutable(), 2) ||
+        (op.getBias() && !collectOperand(*op.getBiasMutable().begin(), 1)))
+      return std::nullopt;
+    return collectOperand(op.getValueMutable(), 2);
+  }
+
+  /// Rows of zeros stay so where their root isn't 0.
+  MaybeContent contentOfNorm(RmsNormOp op, int64_t dim) {
+    const bool hasRoot =
+        static_cast<float>(op.getEps().convertToDouble()) >= std::numeric_limits<float>::min();
+    if (dim + 1 == int64_t(shapeOf(op.getInput()).size()) || !hasRoot || !op.getRstd().use_empty())
+      return std::nullopt;
+    return collectOperand(op.getInputMutable(), dim);
+  }
+
+  /// Of ops that move the dimension as a whole.
+  MaybeContent contentOfMoved(Operation *op, int64_t dim) {
+    if (auto transpose = dyn_cast<TransposeOp>(op))
+      return collectOperand(op->getOpOperand(0), transpose.getPerm()[dim]);
+    if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+      std::optional<int64_t> from = dimThrough(reshape, dim);
+      return from ? collectOperand(op->getOpOperand(0), *from) : std::nullopt;
+    }
+    if (auto slice = dyn_cast<SliceOp>(op)) {
+      const bool isWhole = shapeOf(slice.getInput())[dim] == shapeOf(slice.getResult())[dim];
+      return isWhole ? collectOperand(op->getOpOperand(0), dim) : std::nullopt;
+    }
+    MaybeContent all = Content::Zero;
+    for (OpOperand &part : op->getOpOperands()) {
+      const bool isBeside = int64_t(cast<ConcatOp>(op).getDim()) != dim;
+      MaybeContent content = isBeside ? collectOperand(part, dim) : std::nullopt;
+      all = content && all ? MaybeContent(allZero(*all, *content)) : std::nullopt;
+    }
+    return all;
+  }
+
   MaybeContent collectOperand(OpOperand &operand, int64_t dim) {
-    if (DenseElementsAttr number = numberOf(operand.get())) {
-      numbers.emplace_back(&operand, dim);
-      return number.getSplatValue<APFloat>().isZero() ? Content::Zero : Content::Finite;
+    DenseElementsAttr number = numberOf(operand.get());
+    auto spread = operand.get().getDefiningOp<BroadcastOp>();
+    if (number || (spread && !llvm::is_contained(spread.getDims(), dim))) {
+      alike.emplace_back(&operand, dim);
+      const bool isZero = number && number.getSplatValue<APFloat>().isZero();
+      return isZero ? Content::Zero : Content::Finite;
     }
     uses.insert(&operand);
     return collect(operand.get(), dim);
@@ -198,7 +266,7 @@ private:
                          ? symbols.lookup<ParameterOp>(role.getName())
                          : ParameterOp();
     if (!parameter || parameter.getType() != argument.getType() ||
-        cast<RankedTensorType>(parameter.getFileType()).getShape() != shapeOf(argument))
+        filledOf(parameter) != shapeOf(argument) || shapeOf(argument)[dim] % units != 0)
       return false;
     uses.insert(&use);
     return parameters.try_emplace(argument, dim).first->second == dim;
@@ -206,24 +274,49 @@ private:
 
   void padParameter(BlockArgument argument, int64_t dim) {
     auto type = typeOf(argument, dim);
-    symbols.lookup<ParameterOp>(getArgRole(function, argument.getArgNumber()).getName())
-        .setType(type);
+    makeLonger(symbols.lookup<ParameterOp>(getArgRole(function, argument.getArgNumber()).getName()),
+               type);
     argument.setType(type);
   }
 
   /// Others may read it as it is.
-  void padNumber(OpOperand &use, int64_t dim) const {
-    OpBuilder builder(use.getOwner());
-    use.set(arith::ConstantOp::create(builder, use.getOwner()->getLoc(),
-                                      numberOf(use.get()).resizeSplat(typeOf(use.get(), dim))));
+  void padAlike(OpOperand &use, int64_t dim) const {
+    RankedTensorType type = typeOf(use.get(), dim);
+    if (DenseElementsAttr number = numberOf(use.get())) {
+      OpBuilder builder(use.getOwner());
+      use.set(
+          arith::ConstantOp::create(builder, use.getOwner()->getLoc(), number.resizeSplat(type)));
+      return;
+    }
+    auto spread = use.get().getDefiningOp<BroadcastOp>();
+    use.set(longer(spread, type));
+    if (spread.use_empty())
+      spread.erase();
+  }
+
+  /// The same broadcast in a longer shape; all layers share one.
+  static Value longer(BroadcastOp spread, RankedTensorType type) {
+    for (Operation *user : spread.getInput().getUsers())
+      if (auto other = dyn_cast<BroadcastOp>(user);
+          other && other.getType() == type && other.getDims() == spread.getDims() &&
+          other->getBlock() == spread->getBlock() && other->isBeforeInBlock(spread))
+        return other;
+    OpBuilder builder(spread);
+    return BroadcastOp::create(builder, spread.getLoc(), type, spread.getInput(), spread.getDims());
+  }
+
+  /// The statistics of a value's rows, which only the backward pass reads.
+  static Value rowsBeside(Value value) {
+    Operation *op = value.getDefiningOp();
+    return isa<AttentionOp, RmsNormOp>(op) ? op->getResult(1) : Value();
   }
 
   SymbolTable symbols;
   func::FuncOp function;
-  int64_t padded;
+  int64_t units, padded; ///< how many there are, and will be
   llvm::MapVector<Value, Place> values;
   llvm::MapVector<Value, int64_t> parameters; ///< by argument: the dimension
-  SmallVector<std::pair<OpOperand *, int64_t>> numbers;
+  SmallVector<std::pair<OpOperand *, int64_t>> alike; ///< uses of what is the same along it
   DenseSet<OpOperand *> uses; ///< of values and parameters, as they are expected
 };
 
@@ -240,20 +333,37 @@ Value hideBeyond(Value logits, int64_t classes) {
   return b.selectOr(isClass, logits, smallest);
 }
 
+void padWhereExact(DimensionPadder &padder, Value value, int64_t dim,
+                   const HiddenPadding &padding) {
+  if (padder.collect(value, dim) && padder.collectReaders() && padder.isAll() &&
+      padder.isAmong(padding))
+    padder.pad();
+}
+
+/// Pads the heads of attention by whole heads of keys, each with the queries that share it.
+void padHeads(func::FuncOp function, AttentionOp op, const HiddenPadding &padding) {
+  const int64_t queries = shapeOf(op.getQuery())[2], keys = shapeOf(op.getKey())[2];
+  const int64_t multiple = padding.ways / std::gcd(padding.ways, queries / keys);
+  const int64_t padded = paddedTo(keys, multiple, leastShareOf(padding));
+  if (keys == 1 || queries % padding.ways == 0 || padded == keys)
+    return;
+  DimensionPadder padder(function, keys, padded);
+  padWhereExact(padder, op.getResult(), 2, padding);
+}
+
 /// Pads what a product sums over, where it is such features.
 void padSummed(func::FuncOp function, ContractOp product, int64_t operand,
                const HiddenPadding &padding) {
   ArrayRef<int64_t> indices = operand == 0 ? product.getLhsIndices() : product.getRhsIndices();
   Value value = product->getOperand(operand);
   for (auto [dim, index] : llvm::enumerate(indices)) {
-    const int64_t size = shapeOf(value)[dim], padded = paddedTo(size, padding.multiple);
+    const int64_t size = shapeOf(value)[dim];
+    const int64_t padded = paddedTo(size, padding.multiple, leastShareOf(padding));
     if (llvm::is_contained(product.getResultIndices(), index) || size % padding.ways == 0 ||
         padded == size)
       continue;
-    DimensionPadder padder(function, padded);
-    if (padder.collect(value, int64_t(dim)) && padder.collectReaders() && padder.isAll() &&
-        padder.isAmong(padding))
-      padder.pad();
+    DimensionPadder padder(function, size, padded);
+    padWhereExact(padder, value, int64_t(dim), padding);
   }
 }
 
@@ -265,10 +375,11 @@ bool leavesZeros(const TrainOptions &options) {
 }
 
 std::optional<PaddedClasses> padClasses(func::FuncOp function, Value logits, int64_t multiple) {
-  const int64_t classes = shapeOf(logits).back(), padded = paddedTo(classes, multiple);
+  const int64_t classes = shapeOf(logits).back();
+  const int64_t padded = paddedTo(classes, multiple, kLeastShare);
   if (padded == classes)
     return std::nullopt;
-  DimensionPadder padder(function, padded);
+  DimensionPadder padder(function, classes, padded);
   if (!logits.use_empty() || !padder.collect(logits, int64_t(shapeOf(logits).size()) - 1) ||
       !padder.isAll())
     return std::nullopt;
@@ -277,6 +388,8 @@ std::optional<PaddedClasses> padClasses(func::FuncOp function, Value logits, int
 }
 
 void padHiddenFeatures(func::FuncOp function, const HiddenPadding &padding) {
+  for (auto attention : function.getOps<AttentionOp>())
+    padHeads(function, attention, padding);
   for (auto product : function.getOps<ContractOp>())
     for (int64_t operand : {0, 1})
       padSummed(function, product, operand, padding);

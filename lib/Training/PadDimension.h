@@ -20,6 +20,15 @@
 // What is added to both weights is 0 at first. So are its gradients, as each is a product with
 // zeros. An update leaves zeros as they are, and a norm doesn't count them. Adam without an epsilon
 // would divide zeros by zeros: then nothing is padded.
+//
+// So are heads. Of 4 queries, two share each head of keys; tp=3 has 3 of keys, and 6 of queries:
+//
+//   %q = dtc.contract %x [0, 1, 4], %wq [2, 3, 4] -> [0, 1, 2, 3]      wq: 6x16x64, file 64x64
+//   %o = dtc.attention %q, %k, %v                                      k, v: 3 heads
+//   %y = dtc.contract %o [0, 1, 3, 4], %wo [2, 3, 4] -> [0, 1, 2]      wo: 64x6x16, file 64x64
+//
+// The scores of an added head are all alike, and its values are zeros, so that %o is 0 there.
+// As %wo is too, nothing flows back: neither into the values nor, through the scores, further.
 #pragma once
 
 #include "dtc/Training/Train.h"
@@ -42,8 +51,9 @@ std::optional<PaddedClasses> padClasses(mlir::func::FuncOp function, mlir::Value
                                         int64_t multiple);
 
 /// Pads features that products with parameters make, and that such products alone read behind
-/// arithmetic. No others are padded, nor those of which the arithmetic makes anything but 0 of 0,
-/// nor where a 64th would be more than added.
+/// arithmetic; and heads of attention between such products, which may be turned by their places
+/// and normalized head by head. No others are padded, nor those of which the arithmetic makes
+/// anything but 0 of 0. Where no price is known, a 64th is the most that is added.
 void padHiddenFeatures(mlir::func::FuncOp function, const HiddenPadding &padding);
 
 } // namespace dtc::training

@@ -27,6 +27,7 @@ BuildTrainingOptions passOptions(const TrainOptions &options) {
   result.classMultiple = options.classMultiple;
   result.hiddenWays = options.hidden.ways;
   result.hiddenMultiple = options.hidden.multiple;
+  result.hiddenIsPriced = options.hidden.isPriced;
   result.hiddenOfSome = options.hidden.among.has_value();
   if (options.hidden.among)
     for (const auto &[name, dim] : *options.hidden.among)
@@ -65,7 +66,7 @@ struct BuildTraining : impl::BuildTrainingBase<BuildTraining> {
     options.lossScale.growthInterval = lossScaleGrowthInterval;
     options.numMicrobatches = microbatches;
     options.classMultiple = classMultiple;
-    options.hidden = {hiddenWays, hiddenMultiple, std::nullopt};
+    options.hidden = {hiddenWays, hiddenMultiple, hiddenIsPriced, std::nullopt};
     if (hiddenOfSome)
       options.hidden.among.emplace();
     for (StringRef each : hiddenAmong) {

@@ -1,7 +1,8 @@
 // RUN: dtc-opt --dtc-train="hidden-ways=3 hidden-multiple=3" %s --split-input-file | FileCheck %s
 // RUN: dtc-opt --dtc-train="hidden-ways=2 hidden-multiple=2" %s --split-input-file | FileCheck --check-prefix=DIVIDES %s
-// One of the parameters alone can't be padded.
-// RUN: dtc-opt --dtc-train="hidden-ways=3 hidden-multiple=3 hidden-of-some hidden-among=1:up" %s --split-input-file | FileCheck --check-prefix=DIVIDES %s
+// The plan whose padding this is had none of these dimensions, or one of each.
+// RUN: dtc-opt --dtc-train="hidden-ways=3 hidden-multiple=3 hidden-of-some hidden-among=1:gate" %s --split-input-file | FileCheck --check-prefix=DIVIDES %s
+// RUN: dtc-opt --dtc-train="hidden-ways=3 hidden-multiple=3 hidden-of-some hidden-among=1:up,0:gate" %s --split-input-file | FileCheck %s
 // Adam would divide 0 by 0.
 // RUN: dtc-opt --dtc-train="hidden-ways=3 hidden-multiple=3 optimizer=adam eps=0" %s --split-input-file | FileCheck --check-prefix=DIVIDES %s
 // RUN: dtc-opt --dtc-train="hidden-ways=40 hidden-multiple=40" %s --split-input-file | FileCheck --check-prefix=TOO-MANY %s

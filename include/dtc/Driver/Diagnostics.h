@@ -29,6 +29,8 @@ private:
   const DiagnosticHandler *before; ///< of the scope around this one
 };
 
+/// Says a line of any severity.
+void say(Severity severity, llvm::StringRef message);
 void printError(const std::string &message);
 /// The command goes on.
 void printWarning(const std::string &message);

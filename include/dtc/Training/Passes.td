@@ -62,6 +62,7 @@ def BuildTraining : Pass<"dtc-train", "::mlir::ModuleOp"> {
     Option<"hiddenWays", "hidden-ways", "int64_t", "1",
            "features between two products are padded where it doesn't divide them">,
     Option<"hiddenMultiple", "hidden-multiple", "int64_t", "1", "to a multiple of this">,
+    Option<"hiddenIsPriced", "hidden-is-priced", "bool", "false", "up to as many as there are are added">,
     Option<"hiddenOfSome", "hidden-of-some", "bool", "false", "pad features of hidden-among alone">,
     ListOption<"hiddenAmong", "hidden-among", "std::string", "DIMENSION:NAME of parameters">,
     ListOption<"classWeights", "class-weights", "double", "of cross entropy; none: all 1">,

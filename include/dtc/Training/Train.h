@@ -35,11 +35,14 @@ struct LossScaleOptions {
   static constexpr int64_t kMostInterval = int64_t(1) << 24;
 };
 
-/// Of features between two products (PadDimension.h).
+/// Of features between two products, and of heads (PadDimension.h).
 struct HiddenPadding {
   int64_t ways = 1;     ///< those that it divides stay as they are
-  int64_t multiple = 1; ///< to which others are padded
-  /// Parameters by name, and the dimensions of theirs that may be padded. None: all.
+  int64_t multiple = 1; ///< to which other features are padded
+  /// Whoever asks compares prices: as many may be added as there are. Else hardly any are.
+  bool isPriced = false;
+  /// Parameters by name, and the dimensions of theirs that are padded, as are those that have to
+  /// be along with them. None: all that can be.
   std::optional<std::vector<std::pair<std::string, int64_t>>> among;
 };
 

@@ -12,10 +12,24 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace mlir;
 
 namespace dtc::driver {
+
+static double secondsPerSample(const plan::Alternative &of) {
+  return of.predicted.fits() ? of.predicted.stepSeconds / double(of.degrees.samples())
+                             : std::numeric_limits<double>::infinity();
+}
+
+bool isFaster(const plan::Alternative &a, const plan::Alternative &b) {
+  return secondsPerSample(a) < secondsPerSample(b);
+}
+
+plan::Alternative chosenIn(const plan::SearchResult &search) {
+  return {search.plan.degrees, search.predicted};
+}
 
 Outcome<plan::Problem> extractProblem(const Environment &env, const Options &options,
                                       Trained &trained) {

@@ -29,6 +29,10 @@ struct Candidate {
   plan::SearchResult search = {};
 };
 
+/// Whether a plan takes less time a sample; one that doesn't fit takes any.
+bool isFaster(const plan::Alternative &a, const plan::Alternative &b);
+plan::Alternative chosenIn(const plan::SearchResult &search);
+
 Outcome<Candidate> prepare(const Planner &planner, Trained step);
 
 /// `pins`: what the search has to keep.

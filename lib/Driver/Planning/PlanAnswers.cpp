@@ -72,8 +72,9 @@ std::vector<std::string> warningsOf(const Request &request, const Planned &plann
 }
 
 std::string yamlOf(const Planned &planned) {
-  return planned.toSave ? plan::toYaml(planned.toSave->plan, planned.toSave->problem)
-                        : plan::toYaml(planned.search.plan, planned.problem);
+  return (planned.toSave ? plan::toYaml(planned.toSave->plan, planned.toSave->problem)
+                         : plan::toYaml(planned.search.plan, planned.problem)) +
+         plan::paddedYaml(planned.padded);
 }
 
 /// What was found out to comment on settings isn't told beside them.

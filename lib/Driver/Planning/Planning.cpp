@@ -1,8 +1,10 @@
 // The phase plan: searches, cuts the batch into microbatches, and writes the plan into the IR.
 #include "Candidate.h"
+#include "Padding.h"
 #include "WholeAttention.h"
 
 #include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Driver/Diagnostics.h"
 #include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Verify.h"
 #include "dtc/Plan/Search/Remedy.h"
@@ -11,7 +13,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 
 using namespace mlir;
 
@@ -22,15 +23,6 @@ using plan::Alternative;
 //===----------------------------------------------------------------------===//
 // The cut of the plan
 //===----------------------------------------------------------------------===//
-
-static double secondsPerSample(const plan::Degrees &degrees, const plan::Prediction &predicted) {
-  return predicted.fits() ? predicted.stepSeconds / double(degrees.samples())
-                          : std::numeric_limits<double>::infinity();
-}
-
-static bool isFaster(const Alternative &a, const Alternative &b) {
-  return secondsPerSample(a.degrees, a.predicted) < secondsPerSample(b.degrees, b.predicted);
-}
 
 /// Whether the plan is wanted for its calls as they will be, not as they were searched.
 static bool needsCalls(const Request &request, const Candidate &whole) {
@@ -57,8 +49,7 @@ static Outcome<Candidate> replan(const Planner &planner, const plan::SearchResul
     Alternative now = *next;
     if (!best) {
       others.erase(next);
-    } else if (Alternative known{best->search.plan.degrees, best->search.predicted};
-               isFaster(now, known)) {
+    } else if (Alternative known = chosenIn(best->search); isFaster(now, known)) {
       *next = std::move(known);
     } else {
       break;
@@ -299,9 +290,13 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
   return planned(std::move(candidate), std::move(explanation));
 }
 
-Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
-                          Trained trained) {
-  auto start = std::chrono::steady_clock::now();
+//===----------------------------------------------------------------------===//
+// The phase
+//===----------------------------------------------------------------------===//
+
+/// The plan of the step as it is.
+static Outcome<Planned> planStep(Environment &env, const Request &request,
+                                 const import::ModelFile &file, Trained trained) {
   Planner planner{env, request, file};
   auto whole = prepare(planner, std::move(trained));
   if (!whole)
@@ -317,8 +312,6 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
                                       : searchPlan(closedPlanner, std::move(*whole));
   if (!result)
     return result;
-  result->planningSeconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (std::string idle = report::idleStagesText(result->problem, result->search); !idle.empty())
     return fail(plan::Error{idle});
   const plan::Plan &plan = result->search.plan;
@@ -333,6 +326,70 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
   if (failed(planbridge::apply(result->module(), result->problem, plan)))
     return ErrorCategory::Failed;
   keepWholeAttention(result->module(), *env.target);
+  return result;
+}
+
+namespace {
+
+/// What was said while several plans were made. An error is told where there is no plan at all.
+class Said {
+public:
+  template <typename Make> auto during(Make make) {
+    DiagnosticScope scope(
+        [&](Severity severity, const std::string &line) { lines.emplace_back(severity, line); });
+    return make();
+  }
+
+  void tell(bool withErrors) const {
+    for (const auto &[severity, line] : lines)
+      if (withErrors || severity == Severity::Warning)
+        say(severity, line);
+  }
+
+private:
+  std::vector<std::pair<Severity, std::string>> lines;
+};
+
+} // namespace
+
+/// The fastest of the plans of the step as it is, and padded.
+static Outcome<Planned> planFastest(Environment &env, const Request &request,
+                                    const std::vector<Request> &padded,
+                                    const import::ModelFile &file, Trained trained) {
+  auto sameShapes = [&, shapes = shapesOf(trained)](Trained &step) {
+    return shapesOf(step) == shapes;
+  };
+  Said said, ofOthers;
+  auto best = said.during([&] { return planStep(env, request, file, std::move(trained)); });
+  const bool isTried = !best || request.spec.tp || mayGain(*best);
+  for (const Request &other : isTried ? padded : std::vector<Request>()) {
+    auto planned = ofOthers.during([&]() -> Outcome<Planned> {
+      auto step = importForTraining(other, file);
+      if (!step || sameShapes(*step)) // nothing could be padded
+        return ErrorCategory::Failed;
+      return planStep(env, other, file, std::move(*step));
+    });
+    if (!planned || (best && !isFaster(chosenIn(planned->search), chosenIn(best->search))))
+      continue;
+    tellAsAsked(request, best ? &*best : nullptr, *planned);
+    best = std::move(planned);
+  }
+  said.tell(/*withErrors=*/!best);
+  ofOthers.tell(/*withErrors=*/false);
+  return best;
+}
+
+Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
+                          Trained trained) {
+  auto start = std::chrono::steady_clock::now();
+  const std::vector<Request> padded = withPadding(request, trained);
+  auto result = padded.empty() ? planStep(env, request, file, std::move(trained))
+                               : planFastest(env, request, padded, file, std::move(trained));
+  if (!result)
+    return result;
+  result->padded = paddedIn(*result);
+  result->planningSeconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include "PlanWords.h"
 #include "SettingValues.h"
 
+#include "dtc/Plan/Plan/PlanFile.h"
 #include "dtc/Plan/Plan/Problem.h"
 
 #include <yaml-cpp/yaml.h>
@@ -231,6 +232,18 @@ std::string PlanWriter::run() {
   ops();
   others();
   out << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
+}
+
+std::string paddedYaml(const Dimensions &padded) {
+  if (padded.empty())
+    return "";
+  YAML::Emitter out;
+  out << YAML::BeginMap << YAML::Key << "padded" << YAML::Value << YAML::BeginSeq;
+  for (const auto &[name, dim] : padded)
+    out << YAML::Flow << YAML::BeginMap << YAML::Key << "name" << YAML::Value << name << YAML::Key
+        << "dim" << YAML::Value << dim << YAML::EndMap;
+  out << YAML::EndSeq << YAML::EndMap;
   return std::string(out.c_str()) + "\n";
 }
 

@@ -8,6 +8,8 @@
 //   ops:
 //     - {op: dtc.contract, at: node_12, factors: [[dp], [], [tp]], pending: [[tp, 0]]}
 //
+//   padded: [{name: h.0.mlp.fc.weight, dim: 1}, ...]     where files have less
+//
 // A file with the part `plan` alone is a SPEC: the rest is planned anew.
 //
 // Where pipeline ranks differ, `plan` lists them in groups and the shardings of the second
@@ -35,6 +37,17 @@ using sharding::OpSharding;
 using sharding::TensorSharding;
 
 namespace {
+
+/// What is longer than files have it, as the plan was made for it.
+Dimensions readPadded(YamlMap &root) {
+  Dimensions padded;
+  if (root.has("padded"))
+    for (YamlMap &map : root.items("padded")) {
+      padded.emplace_back(map.get<std::string>("name"), map.number<int64_t>("dim", 0));
+      map.finish();
+    }
+  return padded;
+}
 
 /// A word's value; `otherwise` where the key is left out.
 template <typename Word>
@@ -323,6 +336,7 @@ Plan PlanReader::run() {
       plan.others.push_back(ModelShardingReader(map, split).run());
       map.finish();
     }
+  readPadded(root); // Training/PadDimension.h acts on it
   root.finish();
   return std::move(plan);
 }
@@ -339,18 +353,10 @@ Result<bool> hasDegreesAlone(const std::string &text, const std::string &file) {
   });
 }
 
-Result<std::vector<std::pair<std::string, int64_t>>> dividedDimensions(const std::string &text,
-                                                                       const std::string &file) {
-  using Dimensions = std::vector<std::pair<std::string, int64_t>>;
+Result<Dimensions> paddedDimensions(const std::string &text, const std::string &file) {
   return readYaml<Dimensions>(text, file, [&](const YAML::Node &node) {
-    Dimensions divided;
-    for (const YAML::Node &argument : node["arguments"]) // what is wrong here, planFromYaml says
-      if (argument.IsMap() && argument["name"] && argument["name"].IsScalar() && argument["dims"] &&
-          argument["dims"].IsSequence())
-        for (size_t dim = 0; dim < argument["dims"].size(); ++dim)
-          if (argument["dims"][dim].size() > 0)
-            divided.emplace_back(argument["name"].as<std::string>(), int64_t(dim));
-    return divided;
+    YamlMap root(node, file, "the plan");
+    return readPadded(root);
   });
 }
 
