@@ -26,6 +26,7 @@ SAMPLE = [
     ("bart", "sgd_clip", 4, "pp=4,dp=1,schedule=zb,micro_batch=2"),
     ("moe", "clip", 4, "dp=2,ep=2,zero=1,recompute=full"),
     ("llama", "clip", 4, "cp=2,tp=2,sp=on"),
+    ("llama", "clip", 6, "dp=2,tp=3,zero=3,micro_batch=2"),  # heads and features that are padded
     ("gpt2", "clip", 2, "cp=2,cp_by=ring"),  # parts in zig-zag
     ("resnet_tiny", "sgd_clip", 2, "pp=2,dp=1,schedule=1f1b,micro_batch=1"),  # gradients behind rectifiers that are off
 ]
