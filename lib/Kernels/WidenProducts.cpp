@@ -29,6 +29,9 @@ Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
   SmallVector<Operation *> views;
   for (; isView(value.getDefiningOp()); value = views.back()->getOperand(0))
     views.push_back(value.getDefiningOp());
+  // The outermost is a broadcast or a slice: a reshape of what is made here is as good as that.
+  while (!views.empty() && isa<graph::ReshapeOp>(views.back()))
+    value = views.pop_back_val()->getResult(0);
   value = graph::BarrierOp::create(builder, value.getLoc(), value.getType(), value);
   for (Operation *view : llvm::reverse(views)) {
     IRMapping mapping;

@@ -118,6 +118,8 @@ std::optional<std::vector<char>> KernelCache::find(const std::string &key) const
   if (folder.empty())
     return std::nullopt;
   std::string path = pathOf(key);
+  if (!sys::fs::is_regular_file(path)) // others may be waited for
+    return std::nullopt;
   auto file = sys::fs::openNativeFileForRead(path, sys::fs::OF_UpdateAtime);
   if (!file) {
     consumeError(file.takeError());

@@ -359,12 +359,14 @@ static Outcome<Planned> planFastest(Environment &env, const Request &request,
   auto sameShapes = [&, shapes = shapesOf(trained)](Trained &step) {
     return shapesOf(step) == shapes;
   };
-  Said said, ofOthers;
+  Said said;
   auto best = said.during([&] { return planStep(env, request, file, std::move(trained)); });
   const bool isTried = !best || request.spec.tp || mayGain(*best);
   for (const Request &other : isTried ? padded : std::vector<Request>()) {
-    auto planned = ofOthers.during([&]() -> Outcome<Planned> {
-      auto step = importForTraining(other, file);
+    Said ofOther;
+    auto planned = ofOther.during([&]() -> Outcome<Planned> {
+      // What it warns of was said as the model was imported first.
+      auto step = Said().during([&] { return importForTraining(other, file); });
       if (!step || sameShapes(*step)) // nothing could be padded
         return ErrorCategory::Failed;
       return planStep(env, other, file, std::move(*step));
@@ -373,9 +375,9 @@ static Outcome<Planned> planFastest(Environment &env, const Request &request,
       continue;
     tellAsAsked(request, best ? &*best : nullptr, *planned);
     best = std::move(planned);
+    said = std::move(ofOther);
   }
   said.tell(/*withErrors=*/!best);
-  ofOthers.tell(/*withErrors=*/false);
   return best;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 
 using dtc::target::KernelCache;
 
@@ -62,6 +63,16 @@ TEST_F(KernelCacheTest, DamageCountsAsNone) {
     std::ofstream(entries().front(), std::ios::trunc) << damaged;
     EXPECT_EQ(cache.find(key), std::nullopt) << damaged.size();
   }
+}
+
+TEST_F(KernelCacheTest, WhatIsNoFileCountsAsNone) {
+  std::string key = KernelCache::keyOf({"a"});
+  KernelCache cache;
+  cache.keep(key, code);
+  std::filesystem::path entry = entries().front();
+  std::filesystem::remove(entry);
+  ASSERT_EQ(mkfifo(entry.c_str(), 0600), 0);
+  EXPECT_EQ(cache.find(key), std::nullopt);
 }
 
 TEST_F(KernelCacheTest, AFolderThatCanNotBeIsAsGoodAsNone) {
