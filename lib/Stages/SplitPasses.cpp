@@ -159,6 +159,15 @@ private:
     return type.getNumElements() * std::max(8u, type.getElementTypeBitWidth());
   }
 
+  /// Whether it shows a buffer that the step replaces: a later pass finds another value there.
+  bool showsReplaced(Value value) {
+    while (
+        isa_and_present<BroadcastOp, ReshapeOp, BarrierOp, SliceOp, arith::ExtFOp, arith::TruncFOp>(
+            value.getDefiningOp()))
+      value = value.getDefiningOp()->getOperand(0);
+    return constants.isReplaced(value);
+  }
+
   /// Cheaper to make again than to keep: what is a smaller tensor repeated, or in other types. Rows
   /// of experts of this rank stay where they are, and so does what is behind a barrier.
   bool isRemade(Operation *op) {
@@ -203,14 +212,16 @@ private:
       return;
     if (Operation *op = value.getDefiningOp(); op && needs.remade[pass].contains(op))
       return;
-    if (Operation *op = value.getDefiningOp(); op && (isRemade(op) || isPartOfKept(op))) {
+    const bool mustKeep = showsReplaced(value);
+    if (Operation *op = value.getDefiningOp();
+        op && !mustKeep && (isRemade(op) || isPartOfKept(op))) {
       if (needs.remade[pass].insert(op))
         for (Value operand : op->getOperands())
           need(pass, operand);
       return;
     }
     if (auto argument = dyn_cast<BlockArgument>(value)) {
-      if (isLasting(argument) || passOf(argument) == pass) {
+      if ((isLasting(argument) && !mustKeep) || passOf(argument) == pass) {
         needs.arguments[pass].insert(argument);
         return;
       }
@@ -269,7 +280,8 @@ private:
   /// Whether it is there, or has a place all step, as parameters do.
   bool isAtHand(Pass pass, Value value) {
     auto argument = dyn_cast<BlockArgument>(value);
-    return isThere(pass, value) || (argument && isLasting(argument));
+    return isThere(pass, value) ||
+           (argument && isLasting(argument) && !constants.isReplaced(argument));
   }
 
   static bool isArithmetic(Operation *op) {
@@ -288,7 +300,7 @@ private:
       return needs.arguments[pass].contains(argument) || needs.taken[pass].contains(value);
     Operation *op = value.getDefiningOp();
     return isInSlot(pass, value) || needs.remade[pass].contains(op) ||
-           (isRemade(op) &&
+           (isRemade(op) && !showsReplaced(value) &&
             llvm::all_of(op->getOperands(), [&](Value operand) { return isThere(pass, operand); }));
   }
 
@@ -325,7 +337,8 @@ private:
 
   /// Whether a kernel may make an op's result where it reads it.
   bool isLink(Operation *op) {
-    return op && (isElementwise(op) || isa<SliceOp>(op) || isRemade(op));
+    return op && !showsReplaced(op->getResult(0)) &&
+           (isElementwise(op) || isa<SliceOp>(op) || isRemade(op));
   }
 
   /// Whether a value that isn't there is made again.

@@ -20,6 +20,7 @@ namespace {
 
 constexpr uint64_t kMostBytes = uint64_t(512) << 20;
 constexpr uint64_t kMostEntries = 32768;
+constexpr uint64_t kLargestEntry = uint64_t(64) << 20;
 constexpr size_t kDigestBytes = 32;
 
 using Digest = std::array<uint8_t, kDigestBytes>;
@@ -96,11 +97,13 @@ std::string KernelCache::compilerIdentity() {
   std::string identity;
   dl_iterate_phdr(
       [](dl_phdr_info *image, size_t, void *identity) {
-        StringRef path = image->dlpi_name[0] ? image->dlpi_name : "/proc/self/exe";
+        SmallString<128> path(image->dlpi_name);
+        if (path.empty())
+          (void)sys::fs::real_path("/proc/self/exe", path);
         StringRef name = sys::path::filename(path);
         if (holds(*image, reinterpret_cast<uint64_t>(&compilerIdentity)) ||
             name.starts_with("libLLVM") || name.starts_with("libMLIR"))
-          *static_cast<std::string *>(identity) += identityOf(path.str()) + ";";
+          *static_cast<std::string *>(identity) += identityOf(path.str().str()) + ";";
         return 0;
       },
       &identity);
@@ -118,7 +121,9 @@ std::optional<std::vector<char>> KernelCache::find(const std::string &key) const
   if (folder.empty())
     return std::nullopt;
   std::string path = pathOf(key);
-  if (!sys::fs::is_regular_file(path)) // others may be waited for
+  sys::fs::file_status status;
+  if (sys::fs::status(path, status) || status.type() != sys::fs::file_type::regular_file ||
+      status.getSize() > kLargestEntry) // others may be waited for
     return std::nullopt;
   auto file = sys::fs::openNativeFileForRead(path, sys::fs::OF_UpdateAtime);
   if (!file) {

@@ -8,8 +8,8 @@
 //
 // The folder is $DTC_KERNEL_CACHE, else dtc/kernels in that of the user's caches; `off` keeps
 // nothing. It holds at most half a gigabyte, and 32,768 entries: what wasn't read for longest goes
-// first. Compilations may share it: an entry is written aside and then renamed. One that is damaged
-// counts as none. Several threads may ask at once.
+// first, as far as the file system tells. Compilations may share it: an entry is written aside and
+// then renamed. One that is damaged counts as none. Several threads may ask at once.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"

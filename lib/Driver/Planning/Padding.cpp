@@ -10,13 +10,16 @@ using namespace mlir;
 
 namespace dtc::driver {
 
+/// Larger groups would hold little of a layer each, and each degree that is tried takes a search.
+constexpr int64_t kMostWays = 32;
+
 /// Degrees of tensor parallelism that may be padded for. A group across nodes is none.
 static std::vector<int64_t> waysOf(const Request &request) {
   if (request.spec.tp)
     return {*request.spec.tp};
   const int64_t devices = request.options.devices, node = request.cluster.devicesPerNode;
   std::vector<int64_t> ways;
-  for (int64_t tp = 2; tp <= (node > 0 ? std::min(node, devices) : devices); ++tp)
+  for (int64_t tp = 2; tp <= std::min({node > 0 ? node : devices, devices, kMostWays}); ++tp)
     if (devices % tp == 0)
       ways.push_back(tp);
   return ways;
@@ -99,12 +102,12 @@ void tellAsAsked(const Request &request, const Planned *other, Planned &padded) 
   search.pinned = false;
   if (other) {
     std::vector<plan::Alternative> &known = search.alternatives;
-    known.insert(known.begin(), other->search.alternatives.begin(),
-                 other->search.alternatives.end());
-    known.insert(known.begin(), chosenIn(other->search));
-    std::erase_if(known, [&](const plan::Alternative &each) {
-      return each.degrees == search.plan.degrees; // told once, though not padded
+    std::vector<plan::Alternative> unpadded = other->search.alternatives;
+    unpadded.push_back(chosenIn(other->search));
+    std::erase_if(unpadded, [&](const plan::Alternative &each) {
+      return each.degrees.tp == search.plan.degrees.tp; // which is padded for
     });
+    known.insert(known.begin(), unpadded.begin(), unpadded.end());
     std::stable_sort(known.begin(), known.end(), isFaster);
   }
   if (!padded.explanation)

@@ -96,7 +96,7 @@ TEST_F(KernelCacheTest, AnotherFileHasAnotherIdentity) {
   EXPECT_NE(KernelCache::identityOf(path), first);
   EXPECT_NE(first, "");
   EXPECT_NE(KernelCache::compilerIdentity().find("libLLVM"), std::string::npos);
-  EXPECT_NE(KernelCache::compilerIdentity().find("/proc/self/exe"), std::string::npos);
+  EXPECT_NE(KernelCache::compilerIdentity().find("/TargetTests "), std::string::npos);
 }
 
 } // namespace
