@@ -315,7 +315,7 @@ private:
   func::FuncOp function;
   int64_t units, padded; ///< how many there are, and will be
   llvm::MapVector<Value, Place> values;
-  llvm::MapVector<Value, int64_t> parameters; ///< by argument: the dimension
+  llvm::MapVector<Value, int64_t> parameters;         ///< by argument: the dimension
   SmallVector<std::pair<OpOperand *, int64_t>> alike; ///< uses of what is the same along it
   DenseSet<OpOperand *> uses; ///< of values and parameters, as they are expected
 };
