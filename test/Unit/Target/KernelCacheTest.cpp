@@ -57,7 +57,7 @@ TEST_F(KernelCacheTest, EachPartOfAKeyCounts) {
 TEST_F(KernelCacheTest, DamageCountsAsNone) {
   std::string key = KernelCache::keyOf({"a"});
   KernelCache cache;
-  for (std::string damaged : {std::string(), std::string("code"), std::string(64, 'x')}) {
+  for (const std::string &damaged : {std::string(), std::string("code"), std::string(64, 'x')}) {
     cache.keep(key, code);
     ASSERT_EQ(cache.find(key), code);
     std::ofstream(entries().front(), std::ios::trunc) << damaged;
