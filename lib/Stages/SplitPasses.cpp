@@ -373,7 +373,7 @@ private:
   /// Several values may be made of one that takes less than they do. It is kept instead of them: of
   /// both halves of a gate, as they are and limited to a range, that is the gate.
   void keepSources(Pass pass) {
-    llvm::MapVector<Value, SmallVector<int64_t>> sources; // with the bits of what is made of them
+    llvm::MapVector<Value, SmallVector<Operation *>> sources; // with what is made of them
     for (Value value : needs.taken[pass]) {
       Operation *op = value.getDefiningOp();
       if (!op || !isArithmetic(op) || !isFused(pass, value))
@@ -381,18 +381,27 @@ private:
       llvm::SetVector<Value> of;
       addSources(pass, op, sharding::kMostRemadeLinks, of);
       for (Value source : of)
-        sources[source].push_back(bitsOf(value));
+        sources[source].push_back(op);
     }
-    for (const auto &[source, made] : sources) {
-      if (made.size() < 2 || llvm::sum_of(made) <= bitsOf(source))
-        continue;
-      Needs before = needs;
-      const int64_t held = bitsOfSlot();
-      need(pass, source);
-      findRemade(pass);
-      if (bitsOfSlot() >= held)
-        needs = std::move(before);
-    }
+    for (auto &[source, made] : sources)
+      keepInstead(pass, source, made);
+    findRemade(pass);
+  }
+
+  /// Keeps a source instead of what is made of it, where slots are smaller so.
+  void keepInstead(Pass pass, Value source, SmallVectorImpl<Operation *> &made) {
+    auto bits = [](Operation *op) { return bitsOf(op->getResult(0)); };
+    if (made.size() < 2 || llvm::sum_of(llvm::map_range(made, bits)) <= bitsOf(source))
+      return;
+    Needs before = needs;
+    const int64_t held = bitsOfSlot();
+    need(pass, source);
+    llvm::sort(made, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *op : made)
+      if (isRemadeFrom(pass, op))
+        remake(pass, op, meansFor(op->getResult(0)));
+    if (bitsOfSlot() >= held)
+      needs = std::move(before);
   }
 
   void dropUntaken() {

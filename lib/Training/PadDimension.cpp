@@ -2,6 +2,7 @@
 
 #include "dtc/Dialect/Graph/FilledView.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
+#include "dtc/Dialect/Graph/ZeroRows.h"
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
@@ -160,8 +161,8 @@ private:
     }
     if (auto attention = dyn_cast<AttentionOp>(op))
       return dim == 2 ? contentOf(attention) : std::nullopt;
-    if (auto norm = dyn_cast<RmsNormOp>(op))
-      return contentOfNorm(norm, dim);
+    if (keepsZeroRows(op))
+      return contentOfRows(op, dim);
     if (isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp>(op))
       return contentOfMoved(op, dim);
     if (auto activation = dyn_cast<ActivationOp>(op)) {
@@ -188,13 +189,10 @@ private:
     return collectOperand(op.getValueMutable(), 2);
   }
 
-  /// Rows of zeros stay so where their root isn't 0.
-  MaybeContent contentOfNorm(RmsNormOp op, int64_t dim) {
-    const bool hasRoot =
-        static_cast<float>(op.getEps().convertToDouble()) >= std::numeric_limits<float>::min();
-    if (dim + 1 == int64_t(shapeOf(op.getInput()).size()) || !hasRoot || !op.getRstd().use_empty())
+  MaybeContent contentOfRows(Operation *op, int64_t dim) {
+    if (dim + 1 == int64_t(shapeOf(op->getOperand(0)).size()) || !op->getResult(1).use_empty())
       return std::nullopt;
-    return collectOperand(op.getInputMutable(), dim);
+    return collectOperand(op->getOpOperand(0), dim);
   }
 
   /// Of ops that move the dimension as a whole.
@@ -308,7 +306,7 @@ private:
   /// The statistics of a value's rows, which only the backward pass reads.
   static Value rowsBeside(Value value) {
     Operation *op = value.getDefiningOp();
-    return isa<AttentionOp, RmsNormOp>(op) ? op->getResult(1) : Value();
+    return op->getNumResults() > 1 ? op->getResult(1) : Value();
   }
 
   SymbolTable symbols;

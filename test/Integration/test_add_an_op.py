@@ -10,7 +10,7 @@ from conftest import ROOT
 
 TEXT = (ROOT / "docs" / "HowTo" / "AddAnOp.md").read_text()
 # Where an op is used rather than defined, and the targets' kernels, which the text has apart.
-ELSEWHERE = ("lib/Import/", "lib/Raise/", "lib/Training/PadDimension.cpp", "include/dtc/Kernels/", "lib/Kernels/", "lib/Target/")
+ELSEWHERE = ("lib/Import/", "lib/Raise/", "include/dtc/Kernels/", "lib/Kernels/", "lib/Target/")
 
 
 def section(op: str) -> str:

@@ -281,7 +281,7 @@ def test_stages_hold_nothing_in_vain(model, plan, rank, most):
     ("gpt2", 4, "dp=1,pp=2,tp=2,schedule=zb", 0.01), ("t5", 2, "dp=1,pp=2,schedule=zb", 0.01),  # sums wait for weights' gradients
     ("mixtral", 4, "dp=2,pp=2,schedule=1f1b,zero=3", 0.03),  # a model without blocks exchanges all at once
     ("llama", 4, "dp=1,pp=4,schedule=1f1b", 0.03),  # one kernel makes both gradients of a gated activation: 5.1 %
-    ("mixtral", 4, "dp=1,pp=4,schedule=1f1b", 0.035),  # kernels find experts' rows where they are: 6.0 %
+    ("mixtral", 4, "dp=1,pp=4,schedule=1f1b", 0.01),  # kernels find experts' rows where they are: 6.0 %
     ("mixtral", 4, "dp=1,pp=4,schedule=zb,offload=optimizer", 0.03),  # attention finds no room in slots: 5.2 %
     ("gpt2_mask", 4, "dp=2,pp=2,schedule=1f1b,zero=2", 0.03),  # both stages scatter a tied weight's gradient: 12 %
     ("qwen2", 4, "dp=1,pp=2,tp=2,schedule=1f1b,recompute=none", 0.04),  # so they do over tp: 8.4 %

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import llama_graph
-from conftest import MODELS, check_call, compare_steps, reference
+from conftest import MODELS, call, check_call, compare_steps, reference
 from test_context_parallel import sent_and_priced
 from test_cuda import emulator  # noqa: F401 (a fixture that applies by itself)
 from test_memory import check_prediction
@@ -153,3 +153,38 @@ def test_a_saved_plan_is_compiled_as_it_was_planned(tmp_path, plan, padded):
     assert ("padded:" in (tmp_path / "p.yaml").read_text()) == padded
     emitted = check_call("dtc", "compile", *flags, "--plan", tmp_path / "p.yaml", "--emit", "train").out
     assert ("258x64" in emitted) == ("64x3x6x16" in emitted) == padded
+
+
+@pytest.mark.parametrize("flags,wrong", [
+    (["--eps", 0], None), ([], "- {name: nope, dim: 0}"), ([], "- {name: m.model.norm.weight, dim: 0}")])
+def test_padding_of_a_plan_file_that_can_not_be_is_refused(tmp_path, flags, wrong):
+    """By the file and the parameter, before anything is planned."""
+    assert padded(tmp_path, "llama")
+    file = tmp_path / "plan.yaml"
+    if wrong:
+        file.write_text(file.read_text() + f"  {wrong}\n")
+    told = call("dtc", "plan", MODELS / "llama.onnx", "--devices", 3, "--plan", file, "--cluster", "cpu", "--target", "cpu", *FLAGS, *flags)
+    assert told.code == 3
+    assert re.fullmatch(rf"dtc: error: {file}: padded: dimension \d of \S+ can't be padded here", told.error_line())
+    if wrong:
+        assert re.search(r"name: (\S+),", wrong).group(1) in told.error_line()
+
+
+def test_runners_up_beside_a_padded_plan_are_as_fast_as_told(tmp_path):
+    """None is that of a model without padding which has the padded plan's degrees."""
+    job = ["dtc", "plan", MODELS / "gpt2.onnx", "--devices", 3, "--global-batch", 8, "--loss", "cross_entropy", "--cluster", "cpu",
+           "--target", "cpu", "--json"]
+    told = json.loads(check_call(*job).out)
+    assert told["plan"]["tp"] == 3
+    beside = [each for each in told["alternatives"] if each["plan"]["tp"] == 3]
+    for each in beside:
+        alone = json.loads(check_call(*job, "--plan", f"tp=3,micro_batch={each['plan']['micro_batch']}").out)
+        assert each["predicted"]["step_time_s"] == pytest.approx(alone["predicted"]["step_time_s"], rel=1e-6)
+
+
+def test_a_model_that_is_planned_padded_warns_once(tmp_path):
+    """It is imported for both plans."""
+    told = check_call("dtc", "plan", MODELS / "gpt2.onnx", "--devices", 3, "--plan", "tp=3", "--cluster", "cpu", "--target", "cpu", *FLAGS,
+                      "--lora", "rank=4", "--save-plan", tmp_path / "plan.yaml")
+    assert "padded:" in (tmp_path / "plan.yaml").read_text()
+    assert told.err.count("its adapter is of products alone") == 1

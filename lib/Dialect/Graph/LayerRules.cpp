@@ -2,6 +2,9 @@
 #include "Rules.h"
 
 #include "dtc/Dialect/Graph/AttentionPartOps.h"
+#include "dtc/Dialect/Graph/ZeroRows.h"
+
+#include <limits>
 
 using namespace mlir;
 using namespace dtc;
@@ -115,6 +118,12 @@ OpCost RmsNormGradOp::getCost() { return {OpKind::Normalization}; }
 /// Mean and inverse deviation of each row.
 bool LayerNormOp::isStatistic(unsigned result) { return result > 0; }
 bool RmsNormOp::isStatistic(unsigned result) { return result > 0; }
+
+bool dtc::graph::keepsZeroRows(Operation *op) {
+  auto norm = dyn_cast<RmsNormOp>(op);
+  return norm &&
+         static_cast<float>(norm.getEps().convertToDouble()) >= std::numeric_limits<float>::min();
+}
 
 //===-- attention ---------------------------------------------------------===//
 

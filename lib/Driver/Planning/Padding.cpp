@@ -95,6 +95,21 @@ plan::Dimensions paddedIn(Trained &step) {
   return padded;
 }
 
+std::string wrongPadding(const Request &request, Trained &step) {
+  if (!request.hasPlanFile())
+    return "";
+  const std::string &file = request.options.plan;
+  auto named = plan::paddedDimensions(request.planText, file);
+  if (!named)
+    return named.error().message;
+  const plan::Dimensions padded = paddedIn(step);
+  for (const auto &each : *named)
+    if (std::find(padded.begin(), padded.end(), each) == padded.end())
+      return file + ": padded: dimension " + std::to_string(each.second) + " of " + each.first +
+             " can't be padded here";
+  return "";
+}
+
 void tellAsAsked(const Request &request, const Planned *other, Planned &padded) {
   if (request.given.tp)
     return;

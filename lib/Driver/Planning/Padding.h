@@ -27,6 +27,10 @@ std::vector<mlir::Type> shapesOf(Trained &step);
 /// Where parameters have more elements than their files.
 plan::Dimensions paddedIn(Trained &step);
 
+/// What a plan file has padded and the step hasn't: the parameter is another's, or it isn't exact
+/// here. Empty: nothing.
+std::string wrongPadding(const Request &request, Trained &step);
+
 /// Tells a padded plan as one whose `tp` was found, where the user left it open. `other`: the best
 /// one beside it, if any.
 void tellAsAsked(const Request &request, const Planned *other, Planned &padded);

@@ -384,6 +384,8 @@ static Outcome<Planned> planFastest(Environment &env, const Request &request,
 Outcome<Planned> makePlan(Environment &env, const Request &request, const import::ModelFile &file,
                           Trained trained) {
   auto start = std::chrono::steady_clock::now();
+  if (std::string wrong = wrongPadding(request, trained); !wrong.empty())
+    return fail(plan::Error{wrong, ErrorCategory::InputRefused});
   const std::vector<Request> padded = withPadding(request, trained);
   auto result = padded.empty() ? planStep(env, request, file, std::move(trained))
                                : planFastest(env, request, padded, file, std::move(trained));

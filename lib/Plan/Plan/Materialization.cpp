@@ -1,7 +1,6 @@
 #include "dtc/Plan/Plan/Materialization.h"
 
 #include <algorithm>
-#include <span>
 
 namespace dtc::plan {
 
@@ -27,7 +26,7 @@ public:
       : problem(problem), facts(facts), rows(rows), stored(problem.values.size(), true),
         isDear(problem.values.size(), false), leaves(problem.values.size()),
         read(problem.values.size(), false), repeated(read), uses(problem.values.size(), 0) {}
-  std::vector<bool> run();
+  std::vector<bool> run(std::span<const ValueId> anyway);
 
 private:
   bool isView(const Op &op) const;
@@ -137,11 +136,14 @@ bool Materialization::isCheap(ValueId value) const {
   return isView(op) || isRepeated || uses[value] == 1;
 }
 
-std::vector<bool> Materialization::run() {
+std::vector<bool> Materialization::run(std::span<const ValueId> anyway) {
   findUses();
+  std::vector<bool> isGiven = facts.isResult;
+  for (ValueId value : anyway)
+    isGiven[value] = true;
   for (auto value = static_cast<ValueId>(problem.arguments);
        value < static_cast<ValueId>(problem.values.size()); ++value) {
-    if (facts.isResult[value] || !mayFuse(value))
+    if (isGiven[value] || !mayFuse(value))
       continue;
     leaves[value] = leavesOf(value);
     isDear[value] = hasDear(value);
@@ -150,8 +152,9 @@ std::vector<bool> Materialization::run() {
   return std::move(stored);
 }
 
-std::vector<bool> findStored(const Problem &problem, const ProblemFacts &facts, ExpertRows rows) {
-  return Materialization(problem, facts, rows).run();
+std::vector<bool> findStored(const Problem &problem, const ProblemFacts &facts, ExpertRows rows,
+                             std::span<const ValueId> anyway) {
+  return Materialization(problem, facts, rows).run(anyway);
 }
 
 } // namespace dtc::plan

@@ -6,6 +6,7 @@
 #include "dtc/Plan/Plan/Crossings.h"
 #include "dtc/Plan/Plan/Materialization.h"
 #include "dtc/Plan/Solve/Distinct.h"
+#include "dtc/Schedule/Descriptor.h"
 
 #include <algorithm>
 
@@ -20,36 +21,50 @@ static bool isView(const Op &op) {
   return op.operands.size() == 1 && (op.kind == OpKind::View || op.kind == OpKind::Reindex);
 }
 
-/// Messages are tensors: what makes a value for another stage isn't part of a kernel there.
-static void storeMessages(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
-                          std::vector<bool> &stored) {
+/// What the stages of a plan send each other.
+static void addMessages(const Problem &problem, const ProblemFacts &facts, const Plan &plan,
+                        std::vector<ValueId> &to) {
   const std::vector<int> parts = partsOfOps(problem, facts, [&](OpId position) {
     const auto after = std::ranges::upper_bound(plan.stages, position, {}, &Stage::firstOp);
     return std::max(0, static_cast<int>(after - plan.stages.begin()) - 1);
   });
-  for (const Crossing &crossing : crossingsOf(problem, facts, parts)) {
-    ValueId value = crossing.value;
-    stored[value] = true;
-    // A view is what it shows, in that form.
-    for (OpId view = facts.producer[value];
-         view >= 0 && isView(problem.ops[view]) && !stored[value]; view = facts.producer[value])
-      stored[value = problem.ops[view].operands[0]] = true;
-  }
+  for (const Crossing &crossing : crossingsOf(problem, facts, parts))
+    to.push_back(crossing.value);
+}
+
+/// Of rows that gradients of experts' weights read, those that an earlier pass makes.
+static void addRowsOfPasses(const Problem &problem, const ProblemFacts &facts,
+                            std::vector<ValueId> &to) {
+  auto isView = [&](const Op &op) { return plan::isView(op) || op.groupedExperts >= 0; };
+  for (const Op &op : problem.ops)
+    if (op.isGroupedProduct() && op.backward == BackwardKind::WeightGrad)
+      for (ValueId rows : op.operands) {
+        OpId maker = facts.producer[rows];
+        while (maker >= 0 && isView(problem.ops[maker]) && !problem.ops[maker].isGroupedProduct())
+          maker = facts.producer[rows = problem.ops[maker].operands[0]];
+        if (maker >= 0 && problem.ops[maker].backward == BackwardKind::InputGrad)
+          to.push_back(rows);
+      }
 }
 
 /// Experts of a rank of its own are computed by kernels that find rows where they are. Ranks that
-/// share experts exchange rows, which lie in order then. A folded model has no stages of its own.
+/// share experts exchange rows, which lie in order then. What makes a value for another stage, or
+/// for a later pass, isn't part of a kernel there. A folded model has no stages of its own.
 void RankExecution::findStoredValues() {
-  const bool hasRows = std::ranges::any_of(problem.ops, &Op::isGroupedProduct);
-  if (hasRows && hasPlaces() && plan.degrees.ep == 1)
-    stored = findStored(problem, facts, ExpertRows::InPlace);
-  const bool isWhole = !plan.stages.empty() && plan.stages.back().lastOp == facts.lastForward;
-  if (!hasPlaces() || plan.degrees.pp == 1 || !isWhole)
+  if (!hasPlaces())
     return;
-  if (stored.empty())
-    for (ValueId value = 0; value < static_cast<ValueId>(problem.values.size()); ++value)
-      stored.push_back(work.exists(value));
-  storeMessages(problem, facts, plan, stored);
+  const bool hasRows = std::ranges::any_of(problem.ops, &Op::isGroupedProduct);
+  const ExpertRows rows =
+      hasRows && plan.degrees.ep == 1 ? ExpertRows::InPlace : ExpertRows::InOrder;
+  std::vector<ValueId> anyway;
+  if (plan.degrees.pp > 1 && !plan.stages.empty() &&
+      plan.stages.back().lastOp == facts.lastForward) {
+    addMessages(problem, facts, plan, anyway);
+    if (schedule::describe(plan.degrees.schedule).splitsBackward())
+      addRowsOfPasses(problem, facts, anyway);
+  }
+  if (rows == ExpertRows::InPlace || !anyway.empty())
+    stored = findStored(problem, facts, rows, anyway);
 }
 
 bool RankExecution::exists(ValueId value) const {

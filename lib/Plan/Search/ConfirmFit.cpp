@@ -11,6 +11,9 @@
 //   15/16           66 of 75 GB, 4 blocks   81 GB
 //   7/8             58 of 70 GB, 6 blocks   77 GB: found
 //
+// What stages send is known of a complete plan alone, too. In a small graph it is much of what they
+// hold. So its pipelines that were estimated not to fit are completed, where they are fast enough.
+//
 // A mesh and schedule of which the plan that holds least doesn't fit is left out (isOutOfReach).
 #include "SearchState.h"
 
@@ -21,6 +24,8 @@ using Outcome = Estimator::Outcome;
 /// Complete plans that a search confirms at most, as they take most of its time. One that holds
 /// least is looked at even then.
 static constexpr int64_t kMostConfirmed = 500, kMostLeast = 2000;
+/// Of an op or two a stage.
+static constexpr size_t kSmallGraph = 64;
 /// The least share of its memory that a plan is estimated with.
 static constexpr double kLeastShare = 0.5;
 
@@ -42,6 +47,15 @@ Outcome SearchState::estimateConfirmed(const Degrees &degrees, const ShardVarian
       return Outcome::TooLarge;
     asked.memoryShare = 1 - less;
   }
+}
+
+bool SearchState::fitsAsStages(const Degrees &degrees, const ShardVariant &variant,
+                               EstimateOptions asked, Estimate &estimated) {
+  if (degrees.pp == 1 || asked.anyMemory || problem.ops.size() > kSmallGraph)
+    return false;
+  asked.anyMemory = true;
+  return estimateOnce(degrees, variant, asked, estimated) == Outcome::Found &&
+         confirm(estimated, /*holdsLeast=*/false);
 }
 
 } // namespace dtc::plan

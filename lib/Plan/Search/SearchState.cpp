@@ -49,8 +49,12 @@ bool SearchState::recomputesSome(const Degrees &degrees) const {
 
 Estimator::Outcome SearchState::estimate(const Degrees &degrees, const ShardVariant &variant,
                                          const EstimateOptions &asked, Estimate &estimated) {
-  return confirms && !asked.anyMemory ? estimateConfirmed(degrees, variant, asked, estimated)
-                                      : estimateOnce(degrees, variant, asked, estimated);
+  if (confirms && !asked.anyMemory)
+    return estimateConfirmed(degrees, variant, asked, estimated);
+  const Estimator::Outcome outcome = estimateOnce(degrees, variant, asked, estimated);
+  return outcome == Estimator::Outcome::TooLarge && fitsAsStages(degrees, variant, asked, estimated)
+             ? Estimator::Outcome::Found
+             : outcome;
 }
 
 Estimator::Outcome SearchState::estimateOnce(const Degrees &degrees, const ShardVariant &variant,

@@ -86,6 +86,9 @@ private:
                                   const EstimateOptions &asked, Estimate &estimated);
   Estimator::Outcome estimateConfirmed(const Degrees &degrees, const ShardVariant &variant,
                                        EstimateOptions asked, Estimate &estimated);
+  /// Whether stages fit that were estimated not to (ConfirmFit.cpp).
+  bool fitsAsStages(const Degrees &degrees, const ShardVariant &variant, EstimateOptions asked,
+                    Estimate &estimated);
 };
 
 /// How many of the best are carried out in full; the others are estimates.
