@@ -9,7 +9,8 @@ using namespace mlir;
 
 namespace dtc::lower {
 
-FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads, const PartPlaces &places) {
+FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads, uint64_t setAside,
+                                       const PartPlaces &places) {
   auto functions = module.getOps<func::FuncOp>();
   if (!llvm::hasSingleElement(functions))
     return module.emitError("needs one function, has: ")
@@ -31,7 +32,8 @@ FailureOr<int64_t> bytesWithinFunction(ModuleOp module, int64_t threads, const P
     FailureOr<uint64_t> scratch = workspace->bytesOf(&op);
     if (failed(scratch))
       return failure();
-    intervals.push_back({buffers.timeOf(&op), buffers.timeOf(&op), *scratch});
+    if (*scratch > setAside)
+      intervals.push_back({buffers.timeOf(&op), buffers.timeOf(&op), *scratch - setAside});
   }
   auto bytes = static_cast<int64_t>(peakBytes(intervals, kAlignment));
   for (auto [type, isSpent] : llvm::zip_equal(function.getArgumentTypes(), places.spent))

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import numpy
 import pytest
@@ -94,6 +95,16 @@ def check_gpu_prediction(*flags: object, most: float = 0.05, fills_reserve: bool
     memory, library = plan["memory"], plan["workspace_bytes"] if fills_reserve else CUBLAS_WORKSPACE
     predicted, arena = sum(memory.values()) - memory["reserved"] + library, arena_bytes(*flags)
     assert abs(predicted / arena - 1) <= most, f"predicted {predicted}, arena {arena}"
+
+
+@pytest.mark.parametrize("model,batch,precision", [("gpt2", 64, "bf16"), ("resnet_tiny", 64, "fp32")])
+def test_plan_and_compile_predict_the_same_on_gpus(tmp_path, model, batch, precision):
+    """What is set aside for libraries is counted once, though `dtc compile` knows what each call needs."""
+    flags = [MODELS / f"{model}.onnx", "--target", "cuda", "--devices", 1, "--loss", "cross_entropy", "--global-batch", batch,
+             "--precision", precision, "--plan", f"dp=1,micro_batch={batch}"]
+    check_call("dtc", "compile", *flags, "-o", tmp_path / "m.dtc")
+    manifest = json.loads(zipfile.ZipFile(tmp_path / "m.dtc").read("manifest.json"))
+    assert predicted_bytes(*flags) == manifest["predicted"]["peak_memory_bytes"]
 
 
 @pytest.fixture(scope="module")

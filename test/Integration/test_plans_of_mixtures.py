@@ -8,8 +8,6 @@ import pytest
 from conftest import MODELS, call, check_call
 
 JOB = ("--target", "cuda", "--precision", "bf16", "--loss", "cross_entropy")
-#: Of the compiled program alone: what library calls need beside the 64 MB that plans reserve, in dense models, too.
-SCRATCH = 32 << 20
 CASES = [("mixtral.onnx", 1, 1024, "dp=1,micro_batch=1024"), ("mixtral.onnx", 4, 64, "dp=2,ep=2,zero=1"), ("mixtral.onnx", 4, 64, "auto"),
          ("gpt_oss.pt2", 1, 256, "dp=1,micro_batch=256"), ("gpt_oss.pt2", 4, 64, "ep=4,dp=1"), ("gpt_oss.pt2", 4, 64, "pp=2,tp=2"),
          ("gpt_oss.pt2", 2, 64, "auto")]
@@ -28,7 +26,7 @@ def test_plan_says_what_compile_makes(tmp_path, model, devices, batch, plan):
     made = json.loads(zipfile.ZipFile(artifact).read("manifest.json"))["predicted"]
     first = planned(model, devices, batch, plan)
     assert first["predicted"]["step_time_s"] == pytest.approx(made["step_time_s"], rel=1e-9)
-    assert first["predicted"]["peak_memory_bytes"] == pytest.approx(made["peak_memory_bytes"] - SCRATCH, rel=1e-3)
+    assert first["predicted"]["peak_memory_bytes"] == pytest.approx(made["peak_memory_bytes"], rel=1e-3)
     check_call("dtc", "plan", MODELS / model, *JOB, "--devices", devices, "--global-batch", batch, "--plan", plan, "--save-plan",
                tmp_path / "again.yaml")
     assert (tmp_path / "again.yaml").read_text() == saved.read_text()

@@ -4,6 +4,7 @@
 #include "dtc/Kernels/KernelFormation.h"
 #include "dtc/Lower/PartialFunction.h"
 #include "dtc/Lower/Passes.h"
+#include "dtc/Plan/Cost/CostModel.h"
 #include "dtc/Plan/Search/Remedy.h"
 #include "dtc/PlanBridge/LocalWorkspace.h"
 #include "dtc/PlanBridge/PlanBridge.h"
@@ -12,6 +13,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -50,18 +52,21 @@ Outcome<plan::Problem> extractProblem(const Environment &env, const Options &opt
 }
 
 /// Ops are scheduled alone as the program will be. Plans for many GPUs, which are made in seconds,
-/// do without.
-static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Options &options,
+/// do without. What predictions set aside for libraries isn't counted again.
+static std::unique_ptr<plan::Workspace> makeWorkspace(Environment &env, const Request &request,
                                                       ModuleOp module) {
+  const Options &options = request.options;
   if (options.onlyPlan && options.target == Target::CUDA)
     return nullptr;
-  auto measure = [&env, threads = options.threadsPerRank](
+  const double reserve = plan::CostModel(request.cluster, options.devices).reserve(0).workspace;
+  auto measure = [&env, threads = options.threadsPerRank, setAside = std::llround(reserve)](
                      ModuleOp alone, const plan::OpPlaces &places) -> FailureOr<int64_t> {
     PassManager manager(&env.context);
     manager.addPass(lower::createBuildSchedule({.microbatches = 1}));
     if (failed(kernels::formKernels(alone, *env.target)) || failed(manager.run(alone)))
       return failure();
-    return lower::bytesWithinFunction(alone, threads, {places.spent, places.apart});
+    return lower::bytesWithinFunction(alone, threads, static_cast<uint64_t>(setAside),
+                                      {places.spent, places.apart});
   };
   return std::make_unique<planbridge::LocalWorkspace>(module, measure);
 }
@@ -70,7 +75,7 @@ Outcome<Candidate> prepare(const Planner &planner, Trained step) {
   auto problem = extractProblem(planner.env, planner.request.options, step);
   if (!problem)
     return problem.category();
-  auto workspace = makeWorkspace(planner.env, planner.request.options, step.module());
+  auto workspace = makeWorkspace(planner.env, planner.request, step.module());
   return Candidate{std::move(step), std::move(*problem), std::move(workspace)};
 }
 

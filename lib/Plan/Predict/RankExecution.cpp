@@ -289,7 +289,7 @@ double RankExecution::scoreCopies(OpId id) const {
     return keepsBoth ? 0 : scores * share;
   // Those in f32 are written in place.
   const double rounded = share < 1 ? (keepsBoth ? 1 : 2) * scores * share : 0;
-  return scores + std::max(0.0, rounded - (workspace ? 0 : model.reserve(0).workspace));
+  return scores + std::max(0.0, rounded - model.reserve(0).workspace);
 }
 
 /// The gradient of a table of half precision is summed up in f32 (Kernels/Simplify.cpp), and then
