@@ -68,8 +68,7 @@ public:
   /// How long a rank waits for another. It becomes shorter where steps hang (setPulse).
   virtual std::chrono::milliseconds timeLimit() const = 0;
   /// Where all ranks are in a step, and none has come to another one for longer than any of them
-  /// says, that becomes their time limit, until they do. Ranks that are threads of one process
-  /// don't look.
+  /// says, that becomes their time limit, until they do.
   virtual void setPulse(const StepPulse &) {}
   /// The same rank's end for a queue. Its collectives meet those of queues of the
   /// same name.

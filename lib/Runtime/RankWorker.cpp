@@ -99,8 +99,11 @@ Status RankWorker::serveRequests() {
 
 Status RankWorker::saveCheckpoint() {
   const StepWatch::Pause saving(watch);
+  const auto begin = std::chrono::steady_clock::now();
   saved = concluded;
-  return checkpointWriter->save(session.pointAfter(saved));
+  Status status = checkpointWriter->save(session.pointAfter(saved));
+  watch.leaveOut(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  return status;
 }
 
 Status RankWorker::concludeUpTo(int64_t number) {
@@ -282,6 +285,7 @@ Status RankWorker::collect(size_t role, const fbs::Binding &binding, uint32_t mi
 }
 
 Status RankWorker::storeOutputs(int64_t number) {
+  const StepWatch::Pause storing(watch);
   const Manifest &manifest = session.manifest();
   for (size_t output = 0; output < manifest.outputs.size(); ++output) {
     auto role = static_cast<size_t>(session.speakers.outputs[output]);

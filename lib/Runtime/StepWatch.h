@@ -1,7 +1,8 @@
 // How long a step of this rank may take, which is known from the steps before.
 //
-//   steps of 0.3, 0.2 and 0.2 s   -> patience 60 s, as a network or a disk may stall for a while
-//   steps of 40, 9 and 9 s        -> patience 800 s
+//   steps of 9, 2, 0.3, 0.2 and 0.2 s, and later ones -> patience 6 s
+//   the same, but only four are over                  -> patience 180 s: they prepare much
+//   steps of 40 s, of which any are over              -> patience 800 s
 //
 // Only steps have a length that is known. Until the first one is over, and while a rank reads,
 // saves or evaluates, the time limit of the run holds.
@@ -14,12 +15,36 @@
 
 namespace dtc::rt {
 
-/// Seconds that a step may take where the longest one took `longest`.
-inline std::chrono::seconds patienceAfter(double longest) {
-  constexpr double kLeast = 60, kTimesLongest = 20, kMost = 1e7;
-  double seconds = std::clamp(kTimesLongest * longest, kLeast, kMost);
-  return std::chrono::seconds(static_cast<int64_t>(std::ceil(seconds)));
-}
+/// Of a step where it isn't sure that nothing else than a rank that hangs makes it long.
+inline constexpr std::chrono::seconds kUnsurePatience(60);
+/// Where it is: the others then end within 10 s.
+inline constexpr std::chrono::seconds kSurePatience(6);
+
+/// Seconds of the steps that are over.
+class StepLengths {
+public:
+  void add(double seconds) {
+    longest = std::max(longest, seconds);
+    if (++count > kPreparing)
+      longestLater = std::max(longestLater, seconds);
+  }
+
+  /// How long another one may take.
+  std::chrono::seconds patience() const {
+    constexpr double kTimesLongest = 20, kMost = 1e7;
+    const bool isSure = count >= kSettled;
+    const auto least = static_cast<double>((isSure ? kSurePatience : kUnsurePatience).count());
+    double seconds = std::clamp(kTimesLongest * (isSure ? longestLater : longest), least, kMost);
+    return std::chrono::seconds(static_cast<int64_t>(std::ceil(seconds)));
+  }
+
+private:
+  /// In the first ones ranks connect, code is loaded and graphs are captured.
+  static constexpr int kPreparing = 2, kSettled = 5;
+
+  int64_t count = 0;
+  double longest = 0, longestLater = 0;
+};
 
 class StepWatch {
 public:
@@ -27,10 +52,14 @@ public:
 
   /// A step is over, and the next one begins.
   void endStep(int64_t number, double seconds) {
-    longest = std::max(longest, seconds);
+    lengths.add(std::max(0.0, seconds - leftOut));
+    leftOut = 0;
     next = number + 1;
     tell();
   }
+
+  /// What is no part of the step that isn't over yet, though it is counted there.
+  void leaveOut(double seconds) { leftOut += seconds; }
 
   /// All are issued: what is left may take any time.
   void end() {
@@ -59,11 +88,12 @@ public:
 private:
   void tell() {
     if (next > 0)
-      communicator.setPulse({pauses > 0 ? 0 : next, patienceAfter(longest)});
+      communicator.setPulse({pauses > 0 ? 0 : next, lengths.patience()});
   }
 
   Communicator &communicator;
-  double longest = 0; ///< seconds
+  StepLengths lengths;
+  double leftOut = 0; ///< seconds
   int64_t next = 0;   ///< 0: no step is over yet
   int pauses = 0;
 };

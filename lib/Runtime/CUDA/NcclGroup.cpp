@@ -132,15 +132,20 @@ Status RankProgress::interruption() {
   return status;
 }
 
-Status RankProgress::checkTime(Clock::time_point &since, uint64_t &activity) {
-  if (Clock::now() - since < communicator.timeLimit())
+/// What others do is looked at every second: the time limit may become shorter meanwhile.
+Status RankProgress::checkTime(Waiting &waiting) {
+  constexpr std::chrono::seconds kBetween(1);
+  const Clock::time_point now = Clock::now();
+  const auto isLate = [&] { return now - waiting.since >= communicator.timeLimit(); };
+  if (!isLate() && now - waiting.looked < kBetween)
     return Status::ok();
-  uint64_t now = activityOfOthers();
-  if (now != activity) {
-    activity = now;
-    since = Clock::now();
-    return Status::ok();
+  waiting.looked = now;
+  if (uint64_t activity = activityOfOthers(); activity != waiting.activity) {
+    waiting.activity = activity;
+    waiting.since = now;
   }
+  if (!isLate())
+    return Status::ok();
   auto seconds = std::chrono::duration_cast<std::chrono::seconds>(communicator.timeLimit());
   std::string waited = "rank " + std::to_string(communicator.rank()) + " waited " +
                        std::to_string(seconds.count()) + " s ";

@@ -65,9 +65,14 @@ private:
   NcclGroup &addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall);
   /// An error of this rank's communicators, or that of another rank.
   Status interruption();
-  /// Fails where other ranks have done nothing since `activity`. Says which of them this one waits
-  /// for, or that its GPU hangs.
-  Status checkTime(Clock::time_point &since, uint64_t &activity);
+  struct Waiting {
+    uint64_t activity;                      ///< of others
+    Clock::time_point since = Clock::now(); ///< when they had done all that
+    Clock::time_point looked = since;       ///< when this was looked at
+  };
+  /// Fails where other ranks have done nothing for too long. Says which of them this one waits for,
+  /// or that its GPU hangs.
+  Status checkTime(Waiting &waiting);
   /// Fails because this rank has waited too long.
   Status failLate(const std::string &text, std::optional<int> missing);
   uint64_t activityOfOthers() const;
@@ -139,8 +144,7 @@ private:
 template <typename Poll> Status RankProgress::await(Poll &&poll) {
   constexpr auto kMostSleep = std::chrono::microseconds(500);
   auto sleep = std::chrono::microseconds(10);
-  Clock::time_point since = Clock::now();
-  uint64_t activity = activityOfOthers();
+  Waiting waiting{activityOfOthers()};
   for (;;) {
     {
       SharedTurn turn;
@@ -149,7 +153,7 @@ template <typename Poll> Status RankProgress::await(Poll &&poll) {
         return fail(done.status());
       if (Status status = interruption(); *done || !status.isOk())
         return status;
-      if (Status status = checkTime(since, activity); !status.isOk())
+      if (Status status = checkTime(waiting); !status.isOk())
         return status;
     }
     std::this_thread::sleep_for(sleep);

@@ -6,23 +6,21 @@
 //
 //   rank 0 waits for rank 1, rank 1 waits for rank 2, rank 2 waits for nobody   -> rank 2
 //
-// They also tell the step in which they are. Where all are in one for much longer than the longest
-// before, rank 0 has those that wait give up at once rather than at the time limit.
+// They also tell the step in which they are. Where all are in one for too long (StallFinder.h),
+// rank 0 has those that wait give up at once rather than at the time limit.
 #include "Peers.h"
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 namespace dtc::rt {
 namespace {
 
-constexpr auto kBeat = std::chrono::seconds(1);
 /// Beats are counted, not timed: where all processes are suspended and go on, none is missing.
 constexpr int kMostSilentBeats = 6;
 /// A rank that was silent as long as this doesn't answer.
 constexpr int kSilentBeats = 2;
-/// After which silence shows.
+/// After which silence shows. It has shown where steps have hung for long.
 constexpr auto kBlameTime = std::chrono::milliseconds(2500);
 /// Where it isn't known for whom a rank waits.
 constexpr int kNoRank = -1;
@@ -42,6 +40,7 @@ int32_t numberOf(const std::string &bytes) {
 /// What a process tells of itself in a beat.
 struct Beat {
   int64_t step = 0, patience = 0; ///< of its pulse, in seconds
+  int64_t isHeldUp = 0;
   int64_t waitsFor = kNoRank;
 };
 
@@ -73,9 +72,11 @@ asio::awaitable<void> ProcessWorld::Impl::beat() {
     std::vector<int> peers;
     int silent = -1;
     Beat own;
+    const bool isHeldUp = heldUp.look();
     {
       std::lock_guard lock(mutex);
-      own = {pulse.step, pulse.patience.count(), waitsFor()};
+      steps.isHeldUp = isHeldUp;
+      own = {steps.pulse.step, steps.pulse.patience.count(), isHeldUp, waitsFor()};
       for (auto &[peer, control] : controls) {
         peers.push_back(peer);
         if (++control.silentBeats > kMostSilentBeats)
@@ -103,30 +104,25 @@ void ProcessWorld::Impl::hearAlive(int peer, const std::string &text) {
   std::memcpy(&beat, text.data(), sizeof(beat));
   std::lock_guard lock(mutex);
   controls[peer].waitsFor = static_cast<int>(beat.waitsFor);
-  controls[peer].pulse = {beat.step, std::chrono::seconds(beat.patience)};
+  controls[peer].steps = {{beat.step, std::chrono::seconds(beat.patience)}, beat.isHeldUp != 0};
 }
 
 void ProcessWorld::Impl::setPulse(const StepPulse &said) {
   std::lock_guard lock(mutex);
-  pulse = said;
+  steps.pulse = said;
   timeLimit = wholeLimit;
 }
 
-/// A rank that does something else than a step may be what the others wait for.
+/// What is silent is found by that. Networks between machines may stall for longer than a step.
 std::optional<std::chrono::seconds> ProcessWorld::Impl::findStall() {
   std::lock_guard lock(mutex);
-  std::vector<int64_t> steps{pulse.step};
-  std::chrono::seconds patience = pulse.patience;
+  std::vector<RankBeat> all{steps};
   for (const auto &[peer, control] : controls) {
-    steps.push_back(control.pulse.step);
-    patience = std::max(patience, control.pulse.patience);
+    all.push_back(control.steps);
+    if (!control.isNear || control.silentBeats >= kSilentBeats)
+      all.back().isHeldUp = true;
   }
-  bool areAllInSteps = std::ranges::count(steps, 0) == 0;
-  if (std::exchange(stepsSeen, steps) != steps || !areAllInSteps)
-    stalled = std::chrono::seconds(0);
-  else
-    stalled += kBeat;
-  return areAllInSteps && stalled >= patience ? std::optional(patience) : std::nullopt;
+  return stallFinder.find(all);
 }
 
 void ProcessWorld::Impl::hearStalled(const std::string &text) {
@@ -162,7 +158,8 @@ void ProcessWorld::Impl::hearTimedOut(const std::string &text) {
 }
 
 asio::awaitable<void> ProcessWorld::Impl::blame(std::optional<int> missing, std::string text) {
-  asio::steady_timer timer(io, kBlameTime);
+  const bool hasShown = limit() < wholeLimit;
+  asio::steady_timer timer(io, hasShown ? std::chrono::milliseconds(0) : kBlameTime);
   co_await timer.async_wait(asio::use_awaitable);
   abort({ErrorCategory::RankLost, text + whoIsToBlame(missing)});
 }

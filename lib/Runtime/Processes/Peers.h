@@ -7,6 +7,8 @@
 
 #include "dtc-rt/Processes/ProcessCommunicator.h"
 
+#include "../HeldUp.h"
+#include "../StallFinder.h"
 #include "Handshake.h"
 
 #include <atomic>
@@ -73,8 +75,9 @@ private:
     std::deque<std::string> outbox;
     bool isDone = false; ///< has said so
     int silentBeats = 0; ///< since it was heard
+    bool isNear = false; ///< on this machine
     int waitsFor = -1;   ///< as it said last, likewise below
-    StepPulse pulse;
+    RankBeat steps;
   };
   using StreamKey = std::pair<int, std::array<uint8_t, 32>>;
 
@@ -107,8 +110,7 @@ private:
   std::string whoIsToBlame(std::optional<int> missing) const;
   void hearAlive(int peer, const std::string &text);
   void hearTimedOut(const std::string &text);
-  /// Of rank 0, after each beat: how long all ranks have been in their steps where that is too
-  /// long.
+  /// Of rank 0, after each beat, as StallFinder::find.
   std::optional<std::chrono::seconds> findStall();
   void hearStalled(const std::string &text);
   /// Whoever has waited for so long gives up. Where this rank comes to another step after all, the
@@ -133,9 +135,9 @@ private:
   std::map<int, Control> controls;
   std::map<StreamKey, int> arrived; ///< descriptors of connections that nobody has asked for yet
   std::set<Waiter *> waiters;
-  StepPulse pulse;
-  std::vector<int64_t> stepsSeen;  ///< of all ranks, at rank 0's last beat
-  std::chrono::seconds stalled{0}; ///< for which they have been the same
+  RankBeat steps;          ///< of this rank
+  StallFinder stallFinder; ///< of rank 0, on the thread of `io` as the next
+  HeldUp heldUp;
 
   asio::io_context io;
   asio::ip::tcp::acceptor acceptor;

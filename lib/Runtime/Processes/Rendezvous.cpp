@@ -217,9 +217,10 @@ void ProcessWorld::Impl::admit(SharedSocket socket, const Claim &claim) {
     problem = "two processes were started as rank " + std::to_string(peer);
   // Also where something is wrong: it is told why the run ends.
   int number = problem.empty() ? peer : -1 - peer;
-  endpoints[number] =
-      tcp::endpoint(socket->remote_endpoint().address(), static_cast<uint16_t>(claim.port));
+  const asio::ip::address address = socket->remote_endpoint().address();
+  endpoints[number] = tcp::endpoint(address, static_cast<uint16_t>(claim.port));
   controls[number].socket = socket;
+  controls[number].isNear = address == socket->local_endpoint().address();
   isReady = problem.empty() && controls.size() + 1 == static_cast<size_t>(launch.worldSize);
   bool all = isReady;
   lock.unlock();

@@ -41,6 +41,7 @@ public:
   int rank() const override { return number; }
   int worldSize() const override { return world.size(); }
   std::chrono::milliseconds timeLimit() const override { return world.limit(); }
+  void setPulse(const StepPulse &pulse) override { world.setPulse(number, pulse); }
   std::unique_ptr<Communicator> forQueue(const std::string &name) override {
     return std::make_unique<ThreadCommunicator>(world, number, name);
   }

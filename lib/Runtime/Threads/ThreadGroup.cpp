@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace dtc::rt {
 
@@ -55,24 +56,30 @@ Status ThreadGroup::meet(int position, const char *what, const char *purpose) {
   }
   present[position] = true;
   uint64_t mine = generation;
-  auto done = [&] { return generation != mine || world.isAborted(); };
-  bool inTime = changed.wait_until(lock, std::chrono::steady_clock::now() + world.limit(), done);
+  bool inTime = world.await(changed, lock, [&] { return generation != mine || world.isAborted(); });
   if (generation != mine)
     return Status::ok();
   if (inTime)
     return world.check();
-  Status status = timedOut(position, what, purpose);
+  const std::vector<int> others = missing();
   lock.unlock();
-  world.abort(status);
-  return status;
+  return world.timedOut(ranks[position], what, purpose, others);
 }
 
-Status ThreadGroup::timedOut(int position, const char *what, const char *purpose) const {
-  std::string missing;
+std::vector<int> ThreadGroup::missing() const {
+  std::vector<int> result;
   for (size_t peer = 0; peer < ranks.size(); ++peer)
     if (!present[peer])
-      missing += (missing.empty() ? "" : ", ") + std::to_string(ranks[peer]);
-  return world.timedOut(ranks[position], what, purpose, missing);
+      result.push_back(ranks[peer]);
+  return result;
+}
+
+std::optional<int> ThreadGroup::waitedForBy(int rank) {
+  std::lock_guard lock(mutex);
+  auto member = std::ranges::find(ranks, rank);
+  if (member == ranks.end() || !present[static_cast<size_t>(member - ranks.begin())])
+    return std::nullopt;
+  return missing().front();
 }
 
 void ThreadGroup::wake() {
@@ -100,24 +107,49 @@ ThreadGroup &ThreadWorld::Impl::groupAt(int id) {
   return groups[id];
 }
 
+ThreadWorld::Impl::Places ThreadWorld::Impl::places() {
+  std::lock_guard lock(mutex);
+  Places all;
+  for (ThreadGroup &group : groups)
+    all.groups.push_back(&group);
+  for (auto &[key, mailbox] : mailboxes)
+    all.mailboxes.push_back(&mailbox);
+  return all;
+}
+
 void ThreadWorld::Impl::abort(const Status &reason) {
-  std::vector<ThreadGroup *> all;
-  std::vector<ThreadMailbox *> channels;
   {
     std::lock_guard lock(mutex);
     if (aborted.load())
       return;
     why = reason;
     aborted.store(true, std::memory_order_release);
-    for (ThreadGroup &group : groups)
-      all.push_back(&group);
-    for (auto &[key, mailbox] : mailboxes)
-      channels.push_back(&mailbox);
   }
-  for (ThreadGroup *group : all)
+  const Places all = places();
+  for (ThreadGroup *group : all.groups)
     group->wake();
-  for (ThreadMailbox *mailbox : channels)
+  for (ThreadMailbox *mailbox : all.mailboxes)
     mailbox->wake();
+}
+
+void ThreadWorld::Impl::setPulse(int rank, const StepPulse &pulse) {
+  pulses.set(rank, pulse);
+  timeLimit = wholeLimit;
+}
+
+void ThreadWorld::Impl::shortenLimit(std::chrono::milliseconds limit) {
+  timeLimit = std::min(timeLimit.load(), limit);
+}
+
+/// Where a rank hangs in a wait of its own, notifying may hang, too. So this looks by itself.
+bool ThreadWorld::Impl::await(std::condition_variable &changed, std::unique_lock<std::mutex> &lock,
+                              const std::function<bool()> &done) const {
+  constexpr std::chrono::milliseconds kMostPause(500);
+  const auto begin = std::chrono::steady_clock::now();
+  for (auto now = begin; now < begin + limit(); now = std::chrono::steady_clock::now())
+    if (changed.wait_until(lock, std::min(now + kMostPause, begin + limit()), done))
+      return true;
+  return done();
 }
 
 Status ThreadWorld::Impl::reason() const {
@@ -125,13 +157,34 @@ Status ThreadWorld::Impl::reason() const {
   return why;
 }
 
+std::optional<int> ThreadWorld::Impl::waitedForBy(int rank) {
+  const Places all = places();
+  for (ThreadGroup *group : all.groups)
+    if (std::optional<int> other = group->waitedForBy(rank))
+      return other;
+  for (ThreadMailbox *mailbox : all.mailboxes)
+    if (std::optional<int> other = mailbox->waitedForBy(rank))
+      return other;
+  return std::nullopt;
+}
+
 Status ThreadWorld::Impl::timedOut(int rank, const char *what, const char *purpose,
-                                   const std::string &missing) const {
-  auto seconds = std::chrono::duration<double>(timeLimit).count();
-  std::string at = purpose[0] ? std::string(" at ") + purpose : "";
-  return {ErrorCategory::RankLost, "rank " + std::to_string(rank) + " waited " +
-                                       std::to_string(static_cast<int64_t>(seconds)) + " s in " +
-                                       what + at + " for rank: " + missing};
+                                   const std::vector<int> &missing) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit()).count();
+  std::string text = "rank " + std::to_string(rank) + " waited " + std::to_string(seconds) +
+                     " s in " + what + (purpose[0] ? std::string(" at ") + purpose : "") +
+                     " for rank: ";
+  for (int other : missing)
+    text += (other == missing.front() ? "" : ", ") + std::to_string(other);
+  int last = missing.front();
+  for (std::set<int> seen{last}; std::optional<int> next = waitedForBy(last); last = *next)
+    if (!seen.insert(*next).second)
+      break;
+  if (last != missing.front())
+    text += ", which waits for rank: " + std::to_string(last);
+  const Status status(ErrorCategory::RankLost, text);
+  abort(status);
+  return status;
 }
 
 Status ThreadWorld::Impl::check() const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ThreadMailbox.h"
+#include "ThreadPulses.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -38,6 +39,8 @@ public:
   /// Blocks until all ranks of the group are here.
   Status meet(int position, const char *what, const char *purpose);
   void wake();
+  /// A rank that this one waits for here.
+  std::optional<int> waitedForBy(int rank);
 
 private:
   struct Published {
@@ -46,7 +49,8 @@ private:
     int variant = 0, dim = 0, otherDim = 0;
     std::vector<Transfer> buffers;
   };
-  Status timedOut(int position, const char *what, const char *purpose) const;
+  /// Those that aren't here.
+  std::vector<int> missing() const;
 
   ThreadWorld::Impl &world;
   std::vector<int> ranks;
@@ -61,10 +65,12 @@ private:
 class ThreadWorld::Impl {
 public:
   Impl(int worldSize, std::chrono::milliseconds timeLimit)
-      : worldSize(worldSize), timeLimit(timeLimit) {}
+      : worldSize(worldSize), wholeLimit(timeLimit), timeLimit(timeLimit),
+        pulses(worldSize, [this](std::chrono::seconds stall) { shortenLimit(stall); }) {}
 
   int size() const { return worldSize; }
-  std::chrono::milliseconds limit() const { return timeLimit; }
+  std::chrono::milliseconds limit() const { return timeLimit.load(); }
+  void setPulse(int rank, const StepPulse &pulse);
   int groupOf(const std::string &queue, const std::vector<int> &ranks);
   ThreadGroup &groupAt(int id);
   ThreadMailbox &mailbox(int from, int to, uint32_t channel);
@@ -73,12 +79,29 @@ public:
   Status reason() const;
   /// The error that a call on another rank gets.
   Status check() const;
-  Status timedOut(int rank, const char *what, const char *purpose,
-                  const std::string &missing) const;
+  /// Waits until `done`, which is looked at when it is notified. False where that takes longer than
+  /// the limit, which may become shorter meanwhile.
+  bool await(std::condition_variable &changed, std::unique_lock<std::mutex> &lock,
+             const std::function<bool()> &done) const;
+  /// Ends the run because a rank has waited too long for others, and names the one to blame. No
+  /// group or mailbox is locked by the caller.
+  Status timedOut(int rank, const char *what, const char *purpose, const std::vector<int> &missing);
 
 private:
+  /// Those that there are.
+  struct Places {
+    std::vector<ThreadGroup *> groups;
+    std::vector<ThreadMailbox *> mailboxes;
+  };
+  Places places();
+  /// Whoever has waited for so long gives up. Where a rank comes to another step after all, the
+  /// whole limit holds again.
+  void shortenLimit(std::chrono::milliseconds limit);
+  std::optional<int> waitedForBy(int rank);
+
   int worldSize;
-  std::chrono::milliseconds timeLimit;
+  const std::chrono::milliseconds wholeLimit;
+  std::atomic<std::chrono::milliseconds> timeLimit; ///< shorter while steps hang
   mutable std::mutex mutex;
   std::map<std::pair<std::string, std::vector<int>>, int> ids;
   std::deque<ThreadGroup> groups;
@@ -86,6 +109,7 @@ private:
   std::map<std::tuple<int, int, uint32_t>, ThreadMailbox> mailboxes;
   std::atomic<bool> aborted{false};
   Status why = Status::ok();
+  ThreadPulses pulses; ///< ends first: it changes the limit
 };
 
 } // namespace dtc::rt

@@ -21,16 +21,22 @@ std::string atPurpose(const std::string &purpose) {
 
 Status ThreadMailbox::await(std::unique_lock<std::mutex> &lock, State wanted, int rank,
                             const char *what, const char *purpose) {
-  auto done = [&] { return state == wanted || world.isAborted(); };
-  bool inTime = changed.wait_until(lock, std::chrono::steady_clock::now() + world.limit(), done);
-  if (world.isAborted())
-    return world.check();
-  if (inTime)
-    return Status::ok();
-  Status status = world.timedOut(rank, what, purpose, std::to_string(rank == to ? from : to));
-  lock.unlock();
-  world.abort(status);
-  return status;
+  bool &waits = rank == to ? receiverWaits : senderWaits;
+  waits = true;
+  bool inTime = world.await(changed, lock, [&] { return state == wanted || world.isAborted(); });
+  if (!inTime) {
+    lock.unlock();
+    return world.timedOut(rank, what, purpose, {rank == to ? from : to});
+  }
+  waits = false;
+  return world.isAborted() ? world.check() : Status::ok();
+}
+
+std::optional<int> ThreadMailbox::waitedForBy(int rank) {
+  std::lock_guard lock(mutex);
+  if (rank == to && receiverWaits)
+    return from;
+  return rank == from && senderWaits ? std::optional(to) : std::nullopt;
 }
 
 Status ThreadMailbox::send(std::span<const SendBlock> blocks, const char *purpose) {

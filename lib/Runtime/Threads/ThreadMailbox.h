@@ -19,6 +19,8 @@ public:
   Status send(std::span<const SendBlock> blocks, const char *purpose);
   Status receive(std::span<const ReceiveBlock> blocks, const char *purpose);
   void wake();
+  /// The other end, where this rank waits for it here.
+  std::optional<int> waitedForBy(int rank);
 
 private:
   /// A message's way: nothing here; sent, not yet found; being copied; copied or refused.
@@ -34,6 +36,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   State state = State::Empty;
+  bool senderWaits = false, receiverWaits = false;
   std::vector<SendBlock> sent;
   std::string sentPurpose;
   Status outcome = Status::ok(); ///< of the message that was taken

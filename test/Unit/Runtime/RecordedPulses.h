@@ -10,7 +10,11 @@ public:
   explicit RecordedPulses(std::unique_ptr<Communicator> other) : other(std::move(other)) {}
 
   std::vector<int64_t> steps; ///< one after another, 0 for what isn't a step
-  void setPulse(const StepPulse &pulse) override { steps.push_back(pulse.step); }
+  std::vector<std::chrono::seconds> patiences;
+  void setPulse(const StepPulse &pulse) override {
+    steps.push_back(pulse.step);
+    patiences.push_back(pulse.patience);
+  }
 
   int rank() const override { return other->rank(); }
   int worldSize() const override { return other->worldSize(); }

@@ -1,16 +1,50 @@
 #include "StepWatch.h"
+#include "RecordedPulses.h"
+
+#include "dtc-rt/Threads/ThreadCommunicator.h"
 
 #include <gtest/gtest.h>
 
 using namespace std::chrono_literals;
 
 namespace dtc::rt {
+namespace {
 
-TEST(StepWatch, AStepMayTakeAMinuteOrTwentyTimesTheLongest) {
-  EXPECT_EQ(patienceAfter(0.001), 60s);
-  EXPECT_EQ(patienceAfter(3), 60s);
-  EXPECT_EQ(patienceAfter(40), 800s);
-  EXPECT_EQ(patienceAfter(1e30), 10000000s);
+std::chrono::seconds patienceAfter(std::initializer_list<double> seconds) {
+  StepLengths lengths;
+  for (double length : seconds)
+    lengths.add(length);
+  return lengths.patience();
 }
 
+TEST(StepWatch, TheFirstStepsSayLittleAboutLaterOnes) {
+  EXPECT_EQ(patienceAfter({0.001}), 60s);
+  EXPECT_EQ(patienceAfter({0.001, 0.001, 0.001, 0.001}), 60s);
+  EXPECT_EQ(patienceAfter({40}), 800s);
+  EXPECT_EQ(patienceAfter({9, 2, 0.3, 0.2}), 180s);
+}
+
+TEST(StepWatch, AStepMayTakeSixSecondsOrTwentyTimesTheLongest) {
+  EXPECT_EQ(patienceAfter({0.001, 0.001, 0.001, 0.001, 0.001}), 6s);
+  EXPECT_EQ(patienceAfter({9, 2, 0.3, 0.2, 0.2}), 6s) << "what is prepared doesn't count";
+  EXPECT_EQ(patienceAfter({9, 2, 0.3, 0.2, 0.2, 1.5, 0.2}), 30s) << "ranks share processors";
+  EXPECT_EQ(patienceAfter({40, 40, 40, 40, 40}), 800s);
+  EXPECT_EQ(patienceAfter({1, 1, 1e30, 1, 1}), 10000000s);
+}
+
+TEST(StepWatch, WhatIsSavedIsNoPartOfAStep) {
+  ThreadWorld world(1, 20s);
+  test::RecordedPulses pulses(world.communicator(0));
+  StepWatch watch(pulses);
+  for (int64_t step = 1; step < 5; ++step)
+    watch.endStep(step, 0.1);
+  EXPECT_EQ(pulses.patiences.back(), 60s);
+  watch.leaveOut(30);
+  watch.endStep(5, 30.1);
+  EXPECT_EQ(pulses.patiences.back(), 6s);
+  watch.endStep(6, 30.1);
+  EXPECT_EQ(pulses.patiences.back(), 602s);
+}
+
+} // namespace
 } // namespace dtc::rt

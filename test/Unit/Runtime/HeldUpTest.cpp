@@ -1,0 +1,47 @@
+#include "HeldUp.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace dtc::rt {
+namespace {
+
+TEST(HeldUp, TimesOfAThreadAreRead) {
+  // Its name has blanks and a parenthesis.
+  std::optional<ThreadTime> time =
+      parseThreadTime("17 (a) R b) D 1 2 3 4 5 6 7 8 9 10 30 12 13 14", /*tick=*/10);
+  ASSERT_TRUE(time);
+  EXPECT_EQ(time->state, 'D');
+  EXPECT_EQ(time->processor, 420);
+  EXPECT_FALSE(parseThreadTime("17 (a) R 1 2 3", 10));
+  EXPECT_FALSE(parseThreadTime("", 10));
+}
+
+TEST(HeldUp, AThreadIsThatWantsAProcessorAndHasNone) {
+  const ThreadTimes before = {{1, {'R', 500}}, {2, {'R', 500}}, {3, {'S', 500}}};
+  const ThreadTimes after = {{1, {'R', 590}}, {2, {'R', 610}}, {3, {'S', 500}}};
+  EXPECT_EQ(heldUpThreads(before, after, 1000), std::set<int>{1});
+}
+
+TEST(HeldUp, AThreadIsThatWaitsForADisk) {
+  EXPECT_EQ(heldUpThreads({{1, {'R', 0}}}, {{1, {'D', 900}}}, 1000), std::set<int>{1});
+}
+
+TEST(HeldUp, AThreadMayBeWhoseTimeIsNotKnown) {
+  EXPECT_EQ(heldUpThreads({}, {{1, {'R', 900}}}, 1000), std::set<int>{1});
+  EXPECT_EQ(heldUpThreads({}, {{1, {'S', 900}}}, 1000), std::set<int>());
+}
+
+TEST(HeldUp, ThreadsThatSleepAreNot) {
+  HeldUp heldUp;
+  heldUp.look();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::thread sleeps([] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(heldUp.look());
+  sleeps.join();
+}
+
+} // namespace
+} // namespace dtc::rt
