@@ -72,6 +72,7 @@ public:
 
 private:
   class ChainSolver;
+  class LeastSums;
   struct Part;
   struct ClassMap {
     std::vector<int> classOf; ///< by choice
@@ -90,27 +91,12 @@ private:
     std::size_t own = 0; ///< stride of the eliminated variable's class
     const std::vector<int> *ownClass = nullptr;
     std::vector<std::vector<std::size_t>> offsets; ///< by neighbour and its joint class
-    std::size_t at(const std::vector<int> &classes) const {
-      std::size_t base = 0;
-      for (std::size_t i = 0; i < classes.size(); ++i)
-        if (!offsets[i].empty())
-          base += offsets[i][classes[i]];
-      return base;
-    }
   };
   struct Bucket {
     std::vector<std::vector<int>> joint; ///< by neighbour, the classes of its choices
     std::vector<int> counts;             ///< of these classes
     std::vector<Addressed> terms;
     std::size_t entries() const;
-    /// To the next entry's classes, row-major.
-    void advance(std::vector<int> &classes) const {
-      for (std::size_t i = counts.size(); i > 0; --i) {
-        if (++classes[i - 1] < counts[i - 1])
-          return;
-        classes[i - 1] = 0;
-      }
-    }
   };
   struct Eliminated {
     std::vector<int> maps; ///< of the neighbours
@@ -134,7 +120,9 @@ private:
                    std::set<Variable> &touched);
   Bucket address(const std::vector<int> &bucket, Variable variable,
                  const std::vector<Variable> &others) const;
-  std::vector<double> leastSums(const Bucket &bucket, int choices) const;
+  /// The least sum over the variable's choices, for each combination of joint classes of the
+  /// neighbours (row-major).
+  std::vector<double> leastSums(const Bucket &bucket, std::size_t choices) const;
   Eliminated minimize(const std::vector<int> &bucket, Variable variable,
                       const std::vector<Variable> &others);
   std::vector<int> liveTerms(Variable variable) const;
