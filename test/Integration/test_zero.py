@@ -111,6 +111,23 @@ def test_padded_gradients_are_scattered_with_the_others(trainer, micro_batch):
     assert "dist.reduce_scatter" in emitted and "dist.reduce_scatter" not in update
 
 
+@pytest.mark.parametrize("devices,plan", [
+    (2, "dp=2,zero=1,micro_batch=1"), (4, "dp=4,zero=2,micro_batch=1"), (4, "dp=2,tp=2,zero=1,micro_batch=1"),
+    (4, "dp=2,tp=2,sp=on,zero=2,micro_batch=1"), (4, "dp=4,zero=2,zero_group=2,micro_batch=1")])
+def test_positions_are_stored_as_other_parameters(tmp_path, devices, plan):
+    """Samples have 32 of 64 positions. No microbatch sums up the gradients of those over samples. They are scattered with the others, so
+    that a step scatters as much as it gathers."""
+    sent, priced = sent_and_priced(tmp_path, "gpt2", devices, plan, "--cluster", "cpu")
+    assert sent == priced
+    text = check_call("dtc", "inspect", tmp_path / "model.dtc").out
+    calls = [(kind, int(count), float(size) * {"": 1, "Ki": 1024, "Mi": 1024**2}[unit]) for kind, count, size, unit in
+             re.findall(r"^  (all_reduce|reduce_scatter|all_gather) over dp\S*  (\d+) x ([\d.]+) (Ki|Mi|)B", text, re.M)]
+    microbatches = 8 // int(re.search(r"dp=(\d+)", plan)[1])
+    assert not [call for call in calls if call[0] == "all_reduce" and call[1] >= microbatches and call[2] > 16]
+    scattered, gathered = (sum(count * size for kind, count, size in calls if kind == of) for of in ("reduce_scatter", "all_gather"))
+    assert scattered == pytest.approx(gathered * (microbatches if "zero=2" in plan else 1), rel=0.01)
+
+
 def with_first_layer_lower(folder, model: str, devices: int, plan: str):
     """A plan file whose first layer is stored by the level of ZeRO below the plan's, the second by the plan's."""
     saved = folder / "plan.yaml"

@@ -247,6 +247,34 @@ std::vector<Choices::Assignment> Choices::aroundRing(const OpBundle &bundle) con
   return result;
 }
 
+/// Axes of samples and of sequences over which the terms of sums are that the bundle's gradients
+/// read.
+AxisList Choices::termAxes(const OpBundle &bundle) const {
+  AxisList result;
+  for (OpId id : bundle.ops)
+    if (problem.ops[id].backward)
+      for (ValueId value : problem.ops[id].operands)
+        for (const sharding::Partial &partial : batchSharding(value).partial)
+          if (std::find(result.begin(), result.end(), partial.axis) == result.end())
+            result.push_back(partial.axis);
+  return result;
+}
+
+/// Ops without samples may read weights before others do: a table of positions is cut to those in
+/// use. The terms of their gradients pass, to be summed once a step, or are summed before. They are
+/// where each rank of a sequence has a part of the table's gradient: ZeRO divides what has a term
+/// on all ranks that it divides among.
+void Choices::passTerms(const OpBundle &bundle, std::vector<Assignment> &all) const {
+  const AxisList terms = termAxes(bundle);
+  if (terms.empty() || terms.size() < dataAxes.size() + expertAxes.size() + sequenceAxes.size())
+    return;
+  const size_t count = all.size();
+  for (size_t i = 0; i < count; ++i) {
+    all.push_back(all[i]);
+    all.back().second.insert(all.back().second.end(), terms.begin(), terms.end());
+  }
+}
+
 std::vector<Choices::Assignment> Choices::enumerate(const OpBundle &bundle) const {
   OpId id = bundle.ops[0];
   const Op &op = problem.ops[id];
@@ -267,6 +295,7 @@ std::vector<Choices::Assignment> Choices::enumerate(const OpBundle &bundle) cons
     return !sharding::check(op.rule, assignment.first, mesh).empty();
   });
   keepSplitWeights(id, all);
+  passTerms(bundle, all);
   return all;
 }
 

@@ -62,6 +62,8 @@ private:
   std::vector<Assignment> aroundRing(const OpBundle &bundle) const;
   void assignTensor(const OpBundle &bundle, const Assignment &start,
                     std::vector<Assignment> &result) const;
+  sharding::AxisList termAxes(const OpBundle &bundle) const;
+  void passTerms(const OpBundle &bundle, std::vector<Assignment> &all) const;
   std::vector<Assignment> enumerate(const OpBundle &bundle) const;
   void extend(const OpBundle &bundle, const Assignment &assignment, const sharding::AxisList &axes,
               std::vector<Assignment> &result) const;
