@@ -55,7 +55,7 @@ static bool isWidenedConv(Operation *op, const target::Target &target) {
 }
 
 bool isWidened(Operation *op, const target::Target &target) {
-  return isWidenedConv(op, target) ||
+  return isWidenedConv(op, target) || multipliesCopies(op, target) ||
          (isa<graph::MaxPoolGradOp>(op) && isHalf(op->getResult(0).getType()));
 }
 

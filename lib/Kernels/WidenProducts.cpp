@@ -72,15 +72,8 @@ public:
 
   void run() {
     for (Operation *product : products)
-      if (needsCopies(product, target))
+      if (multipliesCopies(product, target))
         widen(product);
-  }
-
-  static bool needsCopies(Operation *op, const target::Target &target) {
-    if (!isProduct(op))
-      return false;
-    Type half = getElementTypeOrSelf(op->getOperand(0));
-    return isHalf(half) && !target.multiplies(half);
   }
 
 private:
@@ -125,8 +118,16 @@ private:
 
 } // namespace
 
+bool multipliesCopies(Operation *op, const target::Target &target) {
+  const bool isAttention = isa<graph::AttentionOp, graph::AttentionGradOp>(op);
+  if (!isProduct(op) && !(isAttention && !target.staysWhole(op)))
+    return false;
+  Type half = getElementTypeOrSelf(op->getOperand(0));
+  return isHalf(half) && !target.multiplies(half);
+}
+
 void widenProducts(func::FuncOp function, const target::Target &target) {
-  auto needs = [&](Operation &op) { return Widening::needsCopies(&op, target); };
+  auto needs = [&](Operation &op) { return multipliesCopies(&op, target); };
   if (llvm::none_of(function.getOps(), needs))
     return;
   graph::mergeDuplicates(function);

@@ -14,6 +14,10 @@
 
 namespace dtc::kernels {
 
+/// Whether an op is a product or a convolution, or attention that becomes products, of a half
+/// precision that the target's libraries don't multiply.
+bool multipliesCopies(mlir::Operation *op, const target::Target &target);
+
 /// Those whose operands the target's libraries don't multiply become products of f32, rounded to
 /// what they were. What ops compute alike is merged before, as the scores of attention in both
 /// passes: the copies would keep them apart. The function has one block.

@@ -54,8 +54,8 @@ bool isPartOfProduct(mlir::Operation *op, const target::Target &target);
 
 /// Whether the target's program has an op of half precision in another type in memory than the
 /// graph says. Its library gives a convolution in the type of the operands where the graph has it
-/// in f32, and a kernel widens that. The gradient of a max pool is in f32, and rounded where it is
-/// read.
+/// in f32, and a kernel widens that. Where it multiplies no such type, copies in f32 are multiplied
+/// (WidenProducts.h). The gradient of a max pool is in f32, and rounded where it is read.
 bool isWidened(mlir::Operation *op, const target::Target &target);
 
 } // namespace dtc::kernels

@@ -99,8 +99,9 @@ double CostModel::flatSeconds(const LocalWork &work) const {
   if (rate <= 0)
     rate = achievedFlops(spec, work.type);
   double compute = work.flops > 0 ? work.flops / rate : 0;
-  return share * std::max(compute, work.bytes / spec.bandwidth) +
-         double(work.kernels) * launchSeconds();
+  return share *
+             (std::max(compute, work.bytes / spec.bandwidth) + work.passedBytes / spec.bandwidth) +
+         double(work.kernels + work.passes) * launchSeconds();
 }
 
 double CostModel::opSeconds(const LocalWork &work) const {

@@ -1,5 +1,7 @@
 #include "dtc/Plan/Cost/OpWork.h"
 
+#include "WideCopies.h"
+
 #include "dtc/Plan/Cost/AttentionForm.h"
 #include "dtc/Plan/Plan/AttentionParts.h"
 #include "dtc/Plan/Plan/KernelParts.h"
@@ -448,7 +450,9 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
   }
   setSizes(op, choice, mesh, result);
   setAttention(op, choice, mesh, result);
-  if (isOwn() && op.widened)
+  if (multipliesCopies(problem, op))
+    addWideCopies(problem, facts, id, choice, mesh, result);
+  else if (isOwn() && op.widened)
     addWidening(id, choice, mesh, result);
   if (runsOpByOp() && isEpilogue(id))
     return LocalWork{.kernels = 0};

@@ -53,6 +53,10 @@ private:
     return facts.materialized[value] || (producer >= 0 && own[producer]);
   }
   bool isCopied(ValueId value) const;
+  /// A kernel widens what the library's call has made.
+  bool isWidenedProduct(const Op &op) const {
+    return op.widened && op.kind == OpKind::Contraction && !multipliesCopies(problem, op);
+  }
   int64_t elementsOf(ValueId value) const { return problem.values[value].elements(); }
   bool isRowNorm(const Op &op) const;
   bool sumsInnermost(const Op &op) const;
@@ -95,8 +99,6 @@ private:
   std::vector<std::vector<KernelId>> read;    ///< by value: those of which that was counted
 };
 
-bool isWidenedProduct(const Op &op) { return op.widened && op.kind == OpKind::Contraction; }
-
 /// Adds to an ascending list of few. False: it is there already.
 bool insert(std::vector<KernelId> &list, KernelId kernel) {
   auto at = std::lower_bound(list.begin(), list.end(), kernel);
@@ -107,6 +109,14 @@ bool insert(std::vector<KernelId> &list, KernelId kernel) {
 }
 
 } // namespace
+
+bool multipliesCopies(const Problem &problem, const Op &op) {
+  if (!op.widened || op.kind != OpKind::Contraction)
+    return op.widened && op.kind == OpKind::Attention;
+  const Op &forward = op.forward >= 0 ? problem.ops[op.forward] : op;
+  return forward.widened &&
+         byteSize(problem.values[forward.results[0]].type) < byteSize(DType::F32);
+}
 
 bool isLibraryCall(const Op &op) {
   return op.kind == OpKind::Contraction || op.kind == OpKind::Attention || op.inProduct;

@@ -146,8 +146,9 @@ static std::string checkOp(const Problem &problem, size_t index, std::vector<boo
     return "parts of tensors are of attention alone: " + op.name;
   if (op.inProduct && op.kind != OpKind::Elementwise && op.kind != OpKind::Reduction)
     return "is no part of a product: " + op.name;
-  if (op.widened && op.kind != OpKind::Contraction && op.kind != OpKind::Reduction)
-    return "only products and sums are widened: " + op.name;
+  if (op.widened && op.kind != OpKind::Contraction && op.kind != OpKind::Reduction &&
+      op.kind != OpKind::Attention)
+    return "only products, sums and attention are widened: " + op.name;
   if (op.groupedExperts < -1 || op.groupedExperts >= numFactors)
     return "factor of grouped experts is none of the rule: " + std::to_string(op.groupedExperts);
   if (op.forward < -1 || op.forward > static_cast<OpId>(index))

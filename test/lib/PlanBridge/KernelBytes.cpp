@@ -28,6 +28,13 @@ static double bytesRead(Value value) {
   return std::min(bytes, bytesOf(value));
 }
 
+/// How many times the elements of what it was formed for a launch has: kernels that differ in
+/// their sizes alone are one.
+static double scaleOf(Value formed, Value launched) {
+  return double(cast<RankedTensorType>(launched.getType()).getNumElements()) /
+         double(cast<RankedTensorType>(formed.getType()).getNumElements());
+}
+
 double bytesMoved(exec::LaunchOp launch, exec::KernelOp kernel) {
   Block &body = kernel.getBody().front();
   auto scatters = body.getOps<graph::ScatterAddOp>();
@@ -36,10 +43,10 @@ double bytesMoved(exec::LaunchOp launch, exec::KernelOp kernel) {
   double bytes = 0;
   for (BlockArgument argument : body.getArguments())
     if (!adds || argument.getArgNumber() != inPlace[0])
-      bytes += bytesRead(argument);
+      bytes += bytesRead(argument) * scaleOf(argument, launch.getInputs()[argument.getArgNumber()]);
   if (adds)
     return bytes + 2 * bytesOf((*scatters.begin()).getUpdates());
-  for (Value result : body.getTerminator()->getOperands())
+  for (Value result : launch.getResults())
     bytes += bytesOf(result);
   return bytes;
 }

@@ -22,6 +22,12 @@ std::vector<KernelPart> findKernelParts(const Problem &problem, const ProblemFac
 /// (lib/Kernels/Accumulation.h).
 bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId sum);
 
+/// Whether a product, or attention, is one of copies of its operands in f32, as the target's
+/// library multiplies none of their type. What it makes is rounded. A library that merely rounds
+/// gradients of weights is told by the product of the forward pass, which it gives as the graph has
+/// it.
+bool multipliesCopies(const Problem &problem, const Op &op);
+
 /// Whether a library computes an op, or part of it.
 bool isLibraryCall(const Op &op);
 

@@ -107,8 +107,9 @@ struct Op {
   /// dtc's own program computes it while a library makes a product, if the target's can.
   bool inProduct = false;
   /// Of half precision in dtc's own program. A product with a result in f32 is given in the
-  /// operands' type by the target's library, and a kernel widens it. Sums of windows (Reduction)
-  /// are in f32 in memory, and rounded where they are read.
+  /// operands' type by the target's library, and a kernel widens it. Or the library multiplies no
+  /// such type, and products and attention are of copies in f32 (multipliesCopies). Sums of windows
+  /// (Reduction) are in f32 in memory, and rounded where they are read.
   bool widened = false;
   /// A factor whose parts are equal on average only, as what each holds is known when the program
   /// runs. Experts are one, with the rows that chose them. Only ep splits it; -1: none.

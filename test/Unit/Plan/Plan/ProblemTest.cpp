@@ -93,7 +93,7 @@ TEST(Problem, CheckFindsWhatDoesNotAgree) {
   expectBroken([](Problem &p) { firstOf(p, OpKind::Contraction).inProduct = true; },
                "is no part of a product: ");
   expectBroken([](Problem &p) { firstOf(p, OpKind::Elementwise).widened = true; },
-               "only products and sums are widened: ");
+               "only products, sums and attention are widened: ");
   expectBrokenReads([](Reads &reads) { reads.pop_back(); });
   expectBrokenReads([](Reads &reads) { reads.back().dim = 7; });
   expectBrokenReads([](Reads &reads) { reads.back().dim = -2; });
