@@ -29,6 +29,11 @@ static constexpr int64_t kMostRowThreads = 512;
 static constexpr int64_t kMostColumnWarps = 8;
 /// Threads of a scatter kernel have some columns each, and a block has some rows of the table.
 static constexpr int64_t kColumnsOfThread = 4, kMostScatterThreads = 256;
+/// Blocks that each read all indices move at most a sixteenth more by that. But they are so many
+/// that each finds few of its own.
+static constexpr int64_t kShareOfIndices = 16, kIndicesOfBlock = 32;
+/// Of what is added to a table, an element has two bytes at least.
+static constexpr int64_t kUpdateBytes = 2;
 /// Threads that sort a part of the indices.
 static constexpr int64_t kBucketThreads = 256;
 /// Rows that a warp of a columns kernel should have at least.
@@ -135,12 +140,28 @@ static void planColumns(const BodyInfo &info, KernelPlan &plan) {
   plan.threads = plan.lanes * kWarp;
 }
 
+/// Rows of a block where each reads all indices: the fewer blocks, the less they read in vain.
+static int64_t rowsOfReadingBlock(const SpecialResult &scatter, int64_t rows, int64_t width) {
+  auto op = cast<graph::ScatterAddOp>(scatter.op);
+  const int64_t count = elementsOf(op.getIndices()),
+                element = storageBytes(getElementTypeOrSelf(op.getType()));
+  // A table that has its place already is read and written where something is added.
+  const bool isThere = scatter.terms.size() == 1 && isa<BlockArgument>(scatter.terms[0]);
+  const int64_t moved = isThere ? 2 * std::min(count, rows) : rows,
+                least = width * (moved * element + count * kUpdateBytes),
+                indexBytes = count * storageBytes(getElementTypeOrSelf(op.getIndices()));
+  const int64_t blocks = std::max({least / std::max<int64_t>(kShareOfIndices * indexBytes, 1),
+                                   count / kIndicesOfBlock, int64_t(1)});
+  return std::max(sharding::rowsOfBlock(rows), ceilDivide(rows, blocks));
+}
+
 static void planScatter(const BodyInfo &info, KernelPlan &plan) {
-  auto op = cast<graph::ScatterAddOp>(specialResult(info).op);
+  const SpecialResult scatter = specialResult(info);
+  auto op = cast<graph::ScatterAddOp>(scatter.op);
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   int64_t rows = IndexMath::numElements(shape.take_front(op.getAxis() + 1)),
           width = IndexMath::numElements(shape.drop_front(op.getAxis() + 1));
-  plan.lanes = op.getAxis() == 0 ? sharding::rowsOfBlock(rows) : 1;
+  plan.lanes = op.getAxis() == 0 ? rowsOfReadingBlock(scatter, rows, width) : 1;
   if (op.getBuckets())
     plan.lanes = static_cast<int64_t>(*op.getBucketRows());
   plan.items = ceilDivide(rows, plan.lanes);

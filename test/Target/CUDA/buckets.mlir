@@ -8,7 +8,7 @@
 
 // KERNEL-DAG: exec.kernel @buckets_0 extent 3 scratch 0 geometry <blocks = 3, threads = 256>
 // KERNEL-DAG: exec.kernel @buckets_1 extent 3 scratch 0 geometry <blocks = 3, threads = 256>
-// KERNEL-DAG: exec.kernel @scatter_0 extent 497 scratch 0 geometry <blocks = 497, threads = 128>
+// KERNEL-DAG: exec.kernel @scatter_0 extent 149 scratch 0 geometry <blocks = 149, threads = 128>
 // KERNEL-DAG: exec.kernel @scatter_1 extent 497 scratch 0 geometry <blocks = 497, threads = 128>
 
 // SPREAD: scatter_1: [[SUM:.*]]
