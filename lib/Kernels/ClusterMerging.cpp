@@ -1,6 +1,8 @@
 // The order of clusters, and which of them become one.
 #include "Clusters.h"
 
+#include "dtc/Sharding/RowsAcross.h"
+
 using namespace mlir;
 
 namespace dtc::kernels {
@@ -177,6 +179,15 @@ bool Clustering::wouldWait(int producer, int consumer, int64_t rows) const {
   return givesWhole;
 }
 
+/// Whether a cluster turns what so many rows would read across, more columns than they should.
+static bool turnsLongRows(const Cluster &cluster, int64_t rows) {
+  return llvm::any_of(cluster.ops, [&](Operation *op) {
+    auto transpose = dyn_cast<graph::TransposeOp>(op);
+    return transpose && transpose.getPerm().back() + 1 != std::ssize(transpose.getPerm()) &&
+           elementsOf(op) > rows * sharding::kMostColumnsAcross;
+  });
+}
+
 bool Clustering::canMerge(int producer, int consumer) {
   const Cluster &a = clusters[producer], &b = clusters[consumer];
   if (a.special || b.special || a.columns || b.columns ||
@@ -196,7 +207,8 @@ bool Clustering::canMerge(int producer, int consumer) {
     }
   }
   if (rows) {
-    if (!fitsRows(rows, a) || !fitsRows(rows, b) || wouldWait(producer, consumer, rows))
+    if (turnsLongRows(a, rows) || !fitsRows(rows, a) || !fitsRows(rows, b) ||
+        wouldWait(producer, consumer, rows))
       return false;
   } else {
     int64_t elements = elementsOf(outputsOf(producer).front());

@@ -1,4 +1,5 @@
 #include "KernelPlan.h"
+#include "Across.h"
 #include "KeptRows.h"
 #include "KernelPieces.h"
 #include "ThreadEmitter.h"
@@ -6,6 +7,7 @@
 
 #include "dtc/Kernels/InPlace.h"
 #include "dtc/Sharding/IndexBuckets.h"
+#include "dtc/Sharding/RowsAcross.h"
 
 #include <algorithm>
 
@@ -80,7 +82,8 @@ static void planPointwise(const BodyInfo &info, KernelPlan &plan) {
       plan.unit = unit;
       break;
     }
-  planTurns(info, plan);
+  if (!planAcross(info, plan))
+    planTurns(info, plan);
   divideElements(elements, plan);
 }
 
@@ -88,6 +91,15 @@ static void planPointwise(const BodyInfo &info, KernelPlan &plan) {
 static bool mayBeShifted(const BodyInfo &info, int64_t columns, const KernelPlan &plan) {
   return plan.lanes > 1 && plan.items * columns % elementsOfAccess(info) == 0 &&
          haveColumns(info, columns, plan.items);
+}
+
+/// Whether the columns of an operand are further from each other than its rows.
+static bool readsRowsAcross(const BodyInfo &info, int64_t elements) {
+  auto isAcross = [&](Value made) { return elementsOf(made) == elements && distanceAcross(made); };
+  return llvm::any_of(info.results, isAcross) || llvm::any_of(info.ops, [&](Operation *op) {
+           auto reduce = dyn_cast<ReduceOp>(op);
+           return reduce && isAcross(reduce.getInput());
+         });
 }
 
 static void planRows(const BodyInfo &info, KernelPlan &plan) {
@@ -106,6 +118,11 @@ static void planRows(const BodyInfo &info, KernelPlan &plan) {
     return;
   }
   plan.unit = even && most >= 4 * kWarp ? 4 : 1;
+  if (most <= sharding::kMostColumnsAcross && readsRowsAcross(info, plan.items * most)) {
+    plan.lanes = kWarp;
+    plan.threads = kWarp * std::min(elementsOfSector(info), plan.items);
+    return;
+  }
   plan.lanes = std::min(kMostRowThreads, kWarp * ceilDivide(most, kWarp * kMostInRegisters));
   // Rows that each pass reads again are read by whole accesses.
   auto isWide = [&](int64_t count) { return count == 1 || count % elementsOfAccess(info) == 0; };
