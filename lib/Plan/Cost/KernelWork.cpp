@@ -3,6 +3,7 @@
 #include "dtc/Plan/Cost/OpWork.h"
 
 #include "dtc/Plan/Cost/AttentionForm.h"
+#include "dtc/Plan/Plan/KernelParts.h"
 
 #include <algorithm>
 
@@ -11,17 +12,7 @@ namespace dtc::plan {
 using sharding::Mesh;
 using sharding::OpSharding;
 
-/// What isn't stored is part of a kernel that reads the product's result, unless what reads it is
-/// made with a product, too.
-bool OpWork::isInProduct(OpId id) const {
-  const Op &op = problem.ops[id];
-  if (!op.inProduct || !isOwn())
-    return false;
-  const std::vector<OpId> &readers = facts.consumers[op.results[0]];
-  return exists(op.results[0]) || std::all_of(readers.begin(), readers.end(), [&](OpId reader) {
-           return problem.ops[reader].inProduct;
-         });
-}
+bool OpWork::isInProduct(OpId id) const { return isOwn() && isMadeWithProduct(problem, facts, id); }
 
 /// Of an op that a library computes while it makes a product. The result of a sum or of a gradient
 /// takes the product's place, and the other operand is read. GELU and sums have another result.

@@ -1,6 +1,7 @@
 #include "dtc/Plan/Plan/KernelParts.h"
 
 #include "dtc/Plan/Plan/AttentionParts.h"
+#include "dtc/Sharding/RowsAcross.h"
 
 #include <algorithm>
 
@@ -57,6 +58,7 @@ private:
   bool isWidenedProduct(const Op &op) const {
     return op.widened && op.kind == OpKind::Contraction && !multipliesCopies(problem, op);
   }
+  bool isCall(OpId id) const;
   int64_t elementsOf(ValueId value) const { return problem.values[value].elements(); }
   bool isRowNorm(const Op &op) const;
   bool sumsInnermost(const Op &op) const;
@@ -110,45 +112,30 @@ bool insert(std::vector<KernelId> &list, KernelId kernel) {
 
 } // namespace
 
-bool multipliesCopies(const Problem &problem, const Op &op) {
-  if (!op.widened || op.kind != OpKind::Contraction)
-    return op.widened && op.kind == OpKind::Attention;
-  const Op &forward = op.forward >= 0 ? problem.ops[op.forward] : op;
-  return forward.widened &&
-         byteSize(problem.values[forward.results[0]].type) < byteSize(DType::F32);
+/// A convolution's window slides over its operands, which lie as it has them.
+static bool isConvolution(const Op &op) {
+  return op.kind == OpKind::Contraction && !op.isGroupedProduct() && !isMatrixProduct(op);
 }
 
-bool isLibraryCall(const Op &op) {
-  return op.kind == OpKind::Contraction || op.kind == OpKind::Attention || op.inProduct;
+/// Whether an op puts another dimension innermost.
+static bool turnsRows(const Op &op) {
+  auto innermost = [](const sharding::TensorFactors &dims) {
+    auto dim = std::find_if(dims.rbegin(), dims.rend(), [](const auto &of) { return !of.empty(); });
+    return dim == dims.rend() ? sharding::FactorId(-1) : dim->back();
+  };
+  return op.kind == OpKind::Reindex && op.operands.size() == 1 &&
+         innermost(op.rule->operands[0]) != innermost(op.rule->results[0]);
 }
 
-bool isMatrixProduct(const Op &op) {
-  using sharding::FactorKind;
-  return op.kind == OpKind::Contraction && op.operands.size() == 2 && op.results.size() == 1 &&
-         std::ranges::all_of(op.rule->factors, [](const sharding::Factor &factor) {
-           return factor.kind == FactorKind::Parallel || factor.kind == FactorKind::Reduction;
-         });
-}
-
-bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId id) {
-  const Op &sum = problem.ops[id];
-  if (sum.kind != OpKind::GradientSum || sum.operands.size() != 2 ||
-      problem.values[sum.operands[0]].kind != ValueKind::Accumulator)
-    return false;
-  ValueId term = sum.operands[1];
-  while (facts.producer[term] >= 0 && facts.consumers[term].size() == 1 && !facts.isResult[term]) {
-    const Op &op = problem.ops[facts.producer[term]];
-    if (op.kind != OpKind::View || op.operands.size() != 1)
-      return isMatrixProduct(op);
-    term = op.operands[0];
-  }
-  return false;
-}
-
-/// A part of a tensor that attention reads, and that no library reads by strides.
+/// A part of a tensor that attention reads, and that no library reads by strides. Or a tensor that
+/// is turned for a convolution.
 bool KernelFinder::isCopied(ValueId value) const {
   if (facts.materialized[value])
     return false;
+  if (facts.producer[value] >= 0 && turnsRows(problem.ops[facts.producer[value]]) &&
+      std::ranges::any_of(facts.consumers[value],
+                          [&](OpId reader) { return isConvolution(problem.ops[reader]); }))
+    return true;
   const std::vector<OpId> &readers = facts.consumers[value];
   const bool isRead = std::any_of(readers.begin(), readers.end(), [&](OpId reader) {
     return problem.ops[reader].kind == OpKind::Attention &&
@@ -159,6 +146,12 @@ bool KernelFinder::isCopied(ValueId value) const {
          problem.ops[facts.producer[from]].operands.size() == 1)
     from = problem.ops[facts.producer[from]].operands[0];
   return isRead && elementsOf(from) > elementsOf(value);
+}
+
+bool KernelFinder::isCall(OpId id) const {
+  const Op &op = problem.ops[id];
+  return op.inProduct ? isMadeWithProduct(problem, facts, id)
+                      : isLibraryCall(op) && !isWidenedProduct(op);
 }
 
 /// Rather than over the batch: its statistics have the outer dimensions of what it takes.
@@ -221,8 +214,7 @@ Kernel KernelFinder::kernelOf(OpId id) const {
 void KernelFinder::addOp(OpId id) {
   const Op &op = problem.ops[id];
   mergedInto[id] = id;
-  if ((isLibraryCall(op) && !isWidenedProduct(op)) || joinsInPlace(problem, facts, id) ||
-      isAddedByProduct(problem, facts, id)) {
+  if (isCall(id) || joinsInPlace(problem, facts, id) || isAddedByProduct(problem, facts, id)) {
     members[id] = {kCall};
     return;
   }
@@ -348,9 +340,14 @@ bool KernelFinder::mergeWithReader(OpId id) {
       return a != kCall && b != kCall ? kernels[a].first < kernels[b].first : a > b;
     });
     const KernelId made = current(id);
+    auto isTooLong = [&](KernelId reader) { // as a row that is read across
+      return turnsRows(problem.ops[id]) && kernels[reader].rows &&
+             elementsOf(value) > kernels[reader].rows * sharding::kMostColumnsAcross;
+    };
     for (KernelId reader : readers)
-      if (reader != kCall && reader != made && fit(kernels[made], kernels[reader]) &&
-          readsAlike(value, reader) && !dependsOnOthers(made, reader)) {
+      if (reader != kCall && reader != made && !isTooLong(reader) &&
+          fit(kernels[made], kernels[reader]) && readsAlike(value, reader) &&
+          !dependsOnOthers(made, reader)) {
         merge(made, reader);
         return true;
       }
@@ -456,7 +453,7 @@ std::vector<KernelPart> KernelFinder::count() {
     const Op &op = problem.ops[id];
     KernelPart &part = parts[id];
     part.addsInPlace = addsInPlace(id);
-    if (isLibraryCall(op) && !isWidenedProduct(op))
+    if (isCall(id))
       continue;
     part.isCounted = op.kind != OpKind::Lookup && op.kind != OpKind::Other && !isWidenedProduct(op);
     countReads(id, part);

@@ -38,17 +38,6 @@ Work formedIn(ModuleOp module, bool isVerbose) {
   return work;
 }
 
-/// What could be made with a product and isn't is part of the kernel that reads it.
-bool isMadeByLibrary(const plan::Problem &problem, const plan::ProblemFacts &facts,
-                     const plan::Op &op) {
-  if (!op.inProduct)
-    return plan::isLibraryCall(op);
-  const plan::ValueId value = op.results[0];
-  return facts.materialized[value] || llvm::all_of(facts.consumers[value], [&](plan::OpId reader) {
-           return problem.ops[reader].inProduct;
-         });
-}
-
 Work pricedOf(const plan::Problem &problem, bool isVerbose) {
   Work sum;
   const plan::ProblemFacts facts(problem);
@@ -59,7 +48,8 @@ Work pricedOf(const plan::Problem &problem, bool isVerbose) {
     sharding::OpSharding whole;
     whole.factors.resize(op.rule->factors.size());
     plan::LocalWork local = work.work(id, whole, {});
-    const bool isMade = isMadeByLibrary(problem, facts, op);
+    const bool isMade =
+        op.inProduct ? plan::isMadeWithProduct(problem, facts, id) : plan::isLibraryCall(op);
     const int64_t launches = isMade ? local.passes : local.kernels;
     const double bytes = isMade ? local.passedBytes : local.bytes;
     sum.launches += launches;

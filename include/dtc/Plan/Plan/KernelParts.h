@@ -31,6 +31,10 @@ bool multipliesCopies(const Problem &problem, const Op &op);
 /// Whether a library computes an op, or part of it.
 bool isLibraryCall(const Op &op);
 
+/// Whether a library computes an op while it makes a product. What it could make, but isn't stored,
+/// is part of the kernels that read the product's result, unless these are made with one, too.
+bool isMadeWithProduct(const Problem &problem, const ProblemFacts &facts, OpId id);
+
 /// A product of two matrices, or of batches of them. Nothing slides over its operands, as in a
 /// convolution, and no row finds its expert as the program runs.
 bool isMatrixProduct(const Op &op);
