@@ -169,7 +169,8 @@ bool Clustering::isCheap(Operation *op, const Chain &chain) const {
   auto dear = llvm::count_if(chain.ops, isDear);
   if (dear > kMostDear && !isScalar)
     return false;
-  auto length = llvm::count_if(chain.ops, [](Operation *op) { return !isConversion(op); });
+  auto length = llvm::count_if(
+      chain.ops, [](Operation *op) { return !isConversion(op) && !isa<arith::ConstantOp>(op); });
   return length <= kLongestFree && (isScalar || dear == 0 || !leavingRows.contains(op));
 }
 

@@ -26,6 +26,24 @@ struct Arrangement {
   std::array<StridedView, 2> operands;
 };
 
+/// Of which neighbours in `fine` each dimension of `coarse` is made; none where one isn't.
+std::optional<SmallVector<IndexOrder>> partsOf(ArrayRef<int64_t> fine, ArrayRef<int64_t> coarse) {
+  SmallVector<IndexOrder> result;
+  for (int64_t size : coarse) {
+    IndexOrder parts;
+    for (int64_t found = 1; found < size || parts.empty(); fine = fine.drop_front()) {
+      if (fine.empty())
+        return std::nullopt;
+      parts.push_back(fine.front());
+      found *= fine.front();
+    }
+    if (llvm::product_of(parts) != size)
+      return std::nullopt;
+    result.push_back(std::move(parts));
+  }
+  return fine.empty() ? std::optional(std::move(result)) : std::nullopt;
+}
+
 class ContractionRewriter {
 public:
   ContractionRewriter(graph::ContractOp op, OpBuilder &builder, target::MatmulLimits limits)
@@ -38,7 +56,8 @@ public:
   /// Replaces the contraction, with as few bytes copied as possible.
   LogicalResult rewrite() {
     builder.setInsertionPoint(op);
-    if (succeeded(rewriteWithoutCopies()))
+    if (succeeded(rewriteByParts(Lhs)) || succeeded(rewriteByParts(Rhs)) ||
+        succeeded(rewriteWithoutCopies()))
       return success();
     for (const TensorSet &copied : copiesToTry())
       for (bool keepsRuns : {true, false})
@@ -62,6 +81,59 @@ private:
       }
     }
     return failure();
+  }
+
+  /// Key-value heads that are repeated for a group of queries lie at no strides once they and the
+  /// repeats are one dimension: [b, t, c, e] as [b, t, (c g), e]. With an index for each part they
+  /// do, and nothing is copied.
+  LogicalResult rewriteByParts(Tensor operand) {
+    auto reshape = operands()[operand].getDefiningOp<graph::ReshapeOp>();
+    if (!reshape || traceView(reshape).base != reshape.getResult())
+      return failure();
+    StridedView view = traceView(reshape.getInput());
+    auto parts = partsOf(graph::shapeOf(reshape.getInput()), shapeOf(order[operand]));
+    if (!parts || view.base == reshape.getInput())
+      return failure();
+    ContractionRewriter divided = *this;
+    divided.divide(operand, *parts);
+    for (bool traced : {true, false}) {
+      Arrangement arrangement{divided.order, {view, view}};
+      const Tensor other = operand == Lhs ? Rhs : Lhs;
+      Value whole = operands()[other];
+      StridedView from = traced ? traceView(whole) : denseView(whole);
+      auto place =
+          sharding::reshaped(shapeOf(order[other]), from, divided.shapeOf(divided.order[other]));
+      if (!place)
+        continue;
+      arrangement.operands[other] = {*place, from.base};
+      if (Value result = divided.build(arrangement)) {
+        op.replaceAllUsesWith(
+            graph::ReshapeOp::create(builder, op.getLoc(), op.getType(), result).getResult());
+        return success();
+      }
+    }
+    return failure();
+  }
+
+  /// Makes each index several, one for each part of an operand's dimension.
+  void divide(Tensor operand, ArrayRef<IndexOrder> parts) {
+    SmallVector<IndexOrder> numbers(sizes.size());
+    SmallVector<int64_t> divided;
+    for (auto [index, size] : llvm::enumerate(sizes)) {
+      const auto *dim = llvm::find(order[operand], static_cast<int64_t>(index));
+      for (int64_t part :
+           dim == order[operand].end() ? IndexOrder{size} : parts[dim - order[operand].begin()]) {
+        numbers[index].push_back(static_cast<int64_t>(divided.size()));
+        divided.push_back(part);
+      }
+    }
+    for (IndexOrder &indices : order) {
+      IndexOrder all;
+      for (int64_t index : indices)
+        all.append(numbers[index]);
+      indices = std::move(all);
+    }
+    sizes = std::move(divided);
   }
 
   int64_t elements(int tensor) const {

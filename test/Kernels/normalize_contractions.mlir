@@ -38,6 +38,29 @@ func.func @broadcast_repeats(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>)
   return %p : tensor<2x2x2x8x8xf32>
 }
 
+// So they do where they have one dimension with the repeats: each part of it is an index.
+// CHECK-LABEL: @merged_heads_repeat
+func.func @merged_heads_repeat(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>) -> tensor<2x4x8x8xf32> {
+  // CHECK-NEXT: %[[P:.*]] = exec.matmul %arg0, %arg1 batch [2, 2, 2] mnk [8, 8, 16] strides [512, 32, 16, 64, 1], [256, 16, 0, 1, 32] -> [256, 128, 64, 8, 1]
+  // CHECK-NEXT: %[[R:.*]] = dtc.reshape %[[P]] : tensor<2x2x2x8x8xf32> -> tensor<2x4x8x8xf32>
+  // CHECK-NEXT: return %[[R]]
+  %0 = dtc.broadcast %k [0, 1, 2, 4] : tensor<2x8x2x16xf32> -> tensor<2x8x2x2x16xf32>
+  %1 = dtc.reshape %0 : tensor<2x8x2x2x16xf32> -> tensor<2x8x4x16xf32>
+  %p = dtc.contract %q [0, 1, 3, 4], %1 [0, 2, 3, 4] -> [0, 3, 1, 2] : tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32> -> tensor<2x4x8x8xf32>
+  return %p : tensor<2x4x8x8xf32>
+}
+
+// What repeats along an index that no other operand has is stored.
+// CHECK-LABEL: @merged_rows_repeat
+func.func @merged_rows_repeat(%x: tensor<4x16xf32>, %w: tensor<16x8xf32>) -> tensor<8x8xf32> {
+  // CHECK: %[[X:.*]] = dtc.reshape
+  // CHECK-NEXT: exec.matmul %[[X]], %arg1 batch [] mnk [8, 8, 16]
+  %0 = dtc.broadcast %x [0, 2] : tensor<4x16xf32> -> tensor<4x2x16xf32>
+  %1 = dtc.reshape %0 : tensor<4x2x16xf32> -> tensor<8x16xf32>
+  %y = dtc.contract %1 [0, 2], %w [2, 1] -> [0, 1] : tensor<8x16xf32>, tensor<16x8xf32> -> tensor<8x8xf32>
+  return %y : tensor<8x8xf32>
+}
+
 // Sums over two dimensions in different orders don't merge: the smaller
 // operand is brought into the order of the other.
 // CHECK-LABEL: @copy_where_needed
