@@ -22,9 +22,17 @@ bool isView(Operation *op) {
          (isa_and_present<graph::SliceOp>(op) && !op->getOperand(0).hasOneUse());
 }
 
+/// Whether several read a value, or the parameter that it is another form of.
+bool isShared(Value value) {
+  if (!value.hasOneUse())
+    return true;
+  Value whole = graph::withoutReshapes(value);
+  return isa<BlockArgument>(whole) && !whole.hasOneUse();
+}
+
 /// What several read is there in half precision. Views of it are made again for each.
-Value keptNarrow(OpBuilder &builder, Value value, bool isShared) {
-  if (!isShared)
+Value keptNarrow(OpBuilder &builder, Value value, bool isKept) {
+  if (!isKept)
     return value;
   SmallVector<Operation *> views;
   for (; isView(value.getDefiningOp()); value = views.back()->getOperand(0))
@@ -97,7 +105,7 @@ private:
     OpBuilder builder(op);
     graph::TensorBuilder b(builder, op->getLoc());
     for (OpOperand &operand : op->getOpOperands()) {
-      Value narrow = keptNarrow(builder, operand.get(), !operand.get().hasOneUse());
+      Value narrow = keptNarrow(builder, operand.get(), isShared(operand.get()));
       operand.set(b.convert(narrow, builder.getF32Type()));
     }
     Value result = op->getResult(0);

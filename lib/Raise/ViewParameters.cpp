@@ -20,6 +20,29 @@ static RankedTensorType commonView(BlockArgument argument) {
   return view;
 }
 
+/// Whether the op's result is a trainable parameter in another form, which costs nothing.
+static bool isViewOfParameter(func::FuncOp func, Operation *op) {
+  if (!isa<graph::ReshapeOp, graph::BroadcastOp, graph::TransposeOp>(op))
+    return false;
+  auto argument = dyn_cast<BlockArgument>(op->getOperand(0));
+  if (!argument)
+    return isViewOfParameter(func, op->getOperand(0).getDefiningOp());
+  auto role = graph::getArgRole(func, argument.getArgNumber());
+  return role && role.getKind() == graph::RoleKind::Parameter;
+}
+
+/// Of a weight that layers share, each gets a view of its own. Pipelines cut between layers would
+/// send the one they had in common for each microbatch, and its gradients back.
+static void divideViews(func::FuncOp func) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(func.getBody().front()))) {
+    if (op.use_empty() || op.hasOneUse() || !isViewOfParameter(func, &op))
+      continue;
+    for (OpOperand &use : llvm::make_early_inc_range(op.getUses()))
+      use.set(OpBuilder(use.getOwner()).clone(op)->getResult(0));
+    op.erase();
+  }
+}
+
 /// A result has what the buffer becomes, which keeps the shape that the buffer has now.
 static bool isChanged(func::FuncOp func, graph::RoleAttr buffer) {
   return llvm::any_of(llvm::seq(func.getNumResults()),
@@ -53,6 +76,7 @@ struct ViewParameters : impl::ViewParametersBase<ViewParameters> {
       argument.setType(view);
       parameter.setType(view);
     }
+    divideViews(func);
     func.setType(FunctionType::get(&getContext(), func.getBody().getArgumentTypes(),
                                    func.getResultTypes()));
   }

@@ -24,6 +24,19 @@ func.func @product(%a: tensor<4x8xf16>, %b: tensor<6x8xf16>) -> (tensor<4x6xf16>
   return %0, %1 : tensor<4x6xf16>, tensor<4x6xf32>
 }
 
+// So does a weight that layers share, each by a view of its own.
+// CHECK-LABEL: @shared_weight
+// CHECK-DAG: dtc.barrier {{.*}} : tensor<6x8xf16>
+// CHECK-DAG: dtc.barrier {{.*}} : tensor<6x8xf16>
+// CHECK: return
+func.func @shared_weight(%a: tensor<4x8xf16>, %c: tensor<4x8xf16>, %w: tensor<6x2x4xf16>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = dtc.reshape %w {dtc.id = 1 : i64} : tensor<6x2x4xf16> -> tensor<6x8xf16>
+  %1 = dtc.contract %a [0, 2], %0 [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf32>
+  %2 = dtc.reshape %w {dtc.id = 2 : i64} : tensor<6x2x4xf16> -> tensor<6x8xf16>
+  %3 = dtc.contract %c [0, 2], %2 [1, 2] -> [0, 1] : tensor<4x8xf16>, tensor<6x8xf16> -> tensor<4x6xf32>
+  return %1, %3 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+
 // A rounded product that several ops read is stored as such.
 // CHECK-LABEL: @alone
 // CHECK-NOT: dtc.barrier %arg

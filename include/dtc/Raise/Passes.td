@@ -103,6 +103,9 @@ def ViewParameters : Pass<"dtc-view-parameters", "::mlir::ModuleOp"> {
         %0 = dtc.reshape %w : tensor<64x192xf32> -> tensor<64x3x4x16xf32>
       becomes
         dtc.parameter trainable @w : tensor<64x3x4x16xf32> file tensor<64x192xf32>
+
+    Any other view of a parameter is made for each of its readers, so that
+    stages of a pipeline that share the weight have it themselves.
   }];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
