@@ -5,6 +5,7 @@
 #include "Epilogues.h"
 #include "Outline.h"
 #include "Simplify.h"
+#include "SumInTurn.h"
 #include "Updates.h"
 #include "WidenProducts.h"
 
@@ -96,7 +97,10 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
   target::KernelLimits limits = target.kernelLimits();
   if (folds) // a sum that a product makes isn't cut in two
     limits.fewColumns = 0;
-  return simplify(function, limits);
+  if (failed(simplify(function, limits)))
+    return failure();
+  sumInTurn(function);
+  return success();
 }
 
 /// The function's contractions are products by now.

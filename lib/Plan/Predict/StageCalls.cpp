@@ -198,6 +198,9 @@ bool TemporaryFinder::startsSum(int buffer, const ExecutionStep &step, IsHere is
   return isFirst || !calls.writesResultsAlone(maker[buffer]);
 }
 
+/// Of more terms each is added to the gradient as soon as it is made (Kernels/SumInTurn.h).
+constexpr std::ptrdiff_t kSummedTogether = 3;
+
 /// A gradient that is added to what is there lies in that place, unless a product makes it, or a
 /// part of it is added alone. A term whose stage isn't that of the sum has a place of its own.
 void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) {
@@ -213,6 +216,10 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       return maker[buffer] != kNone && units[maker[buffer]] == units[i];
     };
     auto here = std::count_if(step.reads.begin(), step.reads.end(), isHere);
+    const bool inTurn = adds && !step.collective &&
+                        std::ranges::count_if(step.reads, [&](int buffer) {
+                          return maker[buffer] != kNone && !execution.buffers[buffer].persistent;
+                        }) > kSummedTogether;
     if (step.collective)
       addInPlace(step, isHere, atHome);
     bool isScattered = std::any_of(step.writes.begin(), step.writes.end(),
@@ -222,7 +229,7 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       if (maker[buffer] == kNone || execution.buffers[buffer].persistent)
         continue;
       accumulated[buffer] = adds;
-      bool isAlone = !isHere(buffer) || here == 1;
+      bool isAlone = !isHere(buffer) || here == 1 || inTurn;
       if (step.collective) {
         // The stage that makes a term brings it to the sum's form, too.
         for (int brought : step.writes)
@@ -247,7 +254,7 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
         atHome[buffer] = true;
         if (scattered[buffer] && units[maker[buffer]] > units[i])
           terms.push_back({units[i], units[maker[buffer]], execution.buffers[buffer].bytes});
-      } else if (!isHere(buffer)) {
+      } else if (!isHere(buffer) || inTurn) {
         liveness.endAt(buffer, maker[buffer]);
       }
     }

@@ -1,0 +1,53 @@
+// RUN: dtc-opt %s --dtc-decompose-layers | FileCheck %s
+
+// Each term is added as soon as it is there.
+// CHECK-LABEL: @four(%arg0: tensor<8x4xf32>
+// CHECK-NEXT: %[[A:.*]] = dtc.contract %arg1
+// CHECK-NEXT: %[[S:.*]] = dtc.sum %arg0, %[[A]]
+// CHECK-NEXT: %[[B:.*]] = dtc.contract %arg2
+// CHECK-NEXT: %[[BEFORE:.*]] = dtc.barrier %[[S]]
+// CHECK-NEXT: %[[T:.*]] = dtc.sum %[[BEFORE]], %[[B]]
+// CHECK-NEXT: %[[C:.*]] = dtc.contract %arg3
+// CHECK-NEXT: %[[THEN:.*]] = dtc.barrier %[[T]]
+// CHECK-NEXT: %[[U:.*]] = dtc.sum %[[THEN]], %[[C]]
+// CHECK-NEXT: %[[D:.*]] = dtc.contract %arg4
+// CHECK-NEXT: %[[LAST:.*]] = dtc.barrier %[[U]]
+// CHECK-NEXT: %[[V:.*]] = dtc.sum %[[LAST]], %[[D]]
+// CHECK-NEXT: return %[[V]]
+func.func @four(%sum: tensor<8x4xf32> {dtc.role = #dtc.role<gradient, "w">}, %a: tensor<16x8xf32>, %b: tensor<16x8xf32>, %c: tensor<16x8xf32>,
+    %d: tensor<16x8xf32>, %x: tensor<16x4xf32>) -> (tensor<8x4xf32> {dtc.role = #dtc.role<gradient, "w">}) {
+  %0 = dtc.contract %a [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %1 = dtc.contract %b [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %2 = dtc.contract %c [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %3 = dtc.contract %d [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %4 = dtc.sum %0, %1, %2, %3 : tensor<8x4xf32>
+  %5 = dtc.sum %sum, %4 : tensor<8x4xf32>
+  return %5 : tensor<8x4xf32>
+}
+
+// Three are one sum, added to what earlier microbatches left.
+// CHECK-LABEL: @three
+// CHECK-NOT: dtc.barrier
+// CHECK: return
+func.func @three(%sum: tensor<8x4xf32> {dtc.role = #dtc.role<gradient, "w">}, %a: tensor<16x8xf32>, %b: tensor<16x8xf32>, %c: tensor<16x8xf32>, %x: tensor<16x4xf32>)
+    -> (tensor<8x4xf32> {dtc.role = #dtc.role<gradient, "w">}) {
+  %0 = dtc.contract %a [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %1 = dtc.contract %b [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %2 = dtc.contract %c [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %3 = dtc.sum %0, %1, %2 : tensor<8x4xf32>
+  %4 = dtc.sum %sum, %3 : tensor<8x4xf32>
+  return %4 : tensor<8x4xf32>
+}
+
+// Terms of what isn't a weight's gradient are made close together.
+// CHECK-LABEL: @no_gradient_of_a_weight
+// CHECK-NOT: dtc.barrier
+// CHECK: return
+func.func @no_gradient_of_a_weight(%a: tensor<16x8xf32>, %b: tensor<16x8xf32>, %c: tensor<16x8xf32>, %d: tensor<16x8xf32>, %x: tensor<16x4xf32>) -> tensor<8x4xf32> {
+  %0 = dtc.contract %a [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %1 = dtc.contract %b [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %2 = dtc.contract %c [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %3 = dtc.contract %d [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %4 = dtc.sum %0, %1, %2, %3 : tensor<8x4xf32>
+  return %4 : tensor<8x4xf32>
+}
