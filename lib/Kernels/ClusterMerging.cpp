@@ -1,6 +1,7 @@
 // The order of clusters, and which of them become one.
 #include "Clusters.h"
 
+#include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Sharding/RowsAcross.h"
 
 using namespace mlir;
@@ -115,6 +116,26 @@ bool Clustering::dependsOn(int node, int target, bool onlyIndirectly) {
   return false;
 }
 
+/// Of what is computed again and what is gathered again. The barriers of a block all stand where
+/// its first one does, as what waits behind one may be computed with what waits behind another.
+void Clustering::findBarriers() {
+  barrier.assign(needs.size(), 0);
+  DenseMap<int64_t, unsigned> firstOfBlock;
+  auto positionOf = [&](Operation *op) -> unsigned {
+    if (!isa<graph::BarrierOp>(op))
+      return 0;
+    const unsigned own = position.lookup(op);
+    if (auto mark = op->getAttrOfType<graph::BackwardAttr>(graph::GraphDialect::kBackward))
+      return firstOfBlock.try_emplace(mark.getForward(), own).first->second;
+    return llvm::any_of(op->getUsers(), llvm::IsaPred<dist::AllGatherOp>) ? own : 0;
+  };
+  for (auto [k, op] : llvm::enumerate(others)) // in the order of the program
+    barrier[clusters.size() + k] = positionOf(op);
+  for (int node : line)
+    for (int need : needs[node])
+      barrier[node] = std::max(barrier[node], barrier[need]);
+}
+
 void Clustering::lineUp() {
   for (int number = 0; number < static_cast<int>(clusters.size()); ++number) {
     inputs.push_back(inputsOf(number));
@@ -134,6 +155,7 @@ void Clustering::lineUp() {
   place.assign(needs.size(), 0);
   for (auto [at, node] : llvm::enumerate(line))
     place[node] = at;
+  findBarriers();
 }
 
 /// Between the places of both, what depends on the first one moves behind the second.
@@ -188,6 +210,21 @@ static bool turnsLongRows(const Cluster &cluster, int64_t rows) {
   });
 }
 
+/// Whether one of two clusters comes before a barrier behind which the other one waits. In one
+/// kernel with a part of the forward pass, what is computed again would be there from then on.
+bool Clustering::crossesBarrier(int first, int second) const {
+  return lastPosition(first) < barrier[second] || lastPosition(second) < barrier[first];
+}
+
+bool Clustering::isReadElsewhere(int producer, int consumer) const {
+  return llvm::any_of(outputsOf(producer), [&](Value output) {
+    return isRequired(output) || llvm::any_of(usesOf(output), [&](const Use &use) {
+             const int reader = clusterOf.lookup(use.user);
+             return reader != consumer && reader != producer;
+           });
+  });
+}
+
 bool Clustering::canMerge(int producer, int consumer) {
   const Cluster &a = clusters[producer], &b = clusters[consumer];
   if (a.special || b.special || a.columns || b.columns ||
@@ -217,6 +254,8 @@ bool Clustering::canMerge(int producer, int consumer) {
         if (elementsOf(output) != elements)
           return false;
   }
+  if (crossesBarrier(producer, consumer) && isReadElsewhere(producer, consumer))
+    return false;
   return !dependsOn(consumer, producer, /*onlyIndirectly=*/true);
 }
 
@@ -233,6 +272,7 @@ void Clustering::merge(int from, int into) {
   a.ops.clear();
   a.merged = true;
   mergedInto[from] = into;
+  barrier[into] = std::max(barrier[into], barrier[from]);
   inputs[from] = {};
   needs[from].clear();
   inputs[into] = inputsOf(into);
@@ -300,7 +340,8 @@ bool Clustering::areSiblings(int first, int second) {
   const ValueSet &readA = inputs[first].values, &readB = inputs[second].values;
   if (llvm::none_of(readA, [&](Value value) { return readB.contains(value); }))
     return false;
-  if (!haveSameExtent(first, second) || (a.columns && !haveSameColumns(first, second)))
+  if (!haveSameExtent(first, second) || (a.columns && !haveSameColumns(first, second)) ||
+      crossesBarrier(first, second))
     return false;
   int64_t large = std::max(largestReduced(first), largestReduced(second));
   bool common = llvm::any_of(readA, [&](Value value) {

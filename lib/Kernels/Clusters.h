@@ -117,6 +117,8 @@ private:
   bool haveSameColumns(int first, int second) const;
   bool haveSameExtent(int first, int second) const;
   int64_t largestReduced(int cluster) const;
+  bool crossesBarrier(int first, int second) const;
+  bool isReadElsewhere(int producer, int consumer) const;
   void merge(int from, int into);
   /// The clusters that read a value, through free ops, ascending.
   llvm::SmallVector<int> readersOf(mlir::Value value) const;
@@ -138,6 +140,7 @@ private:
   /// A line-up of all nodes such that producers come first, kept up to date by merges: what
   /// stands before a cluster cannot depend on it.
   void lineUp();
+  void findBarriers();
   void mergeInLine(int from, int into);
 
   mlir::func::FuncOp func;
@@ -156,6 +159,7 @@ private:
   std::vector<llvm::SmallVector<int, 4>> needs;      ///< by node: those that make what it reads
   std::vector<int> mergedInto;                       ///< by cluster; itself if it is not merged
   std::vector<int> line, place;                      ///< nodes by place and the reverse
+  std::vector<unsigned> barrier; ///< by node: of those that it waits behind, the last position
   std::vector<unsigned> visited;                     ///< by node: the last search that saw it
   unsigned search = 0;
   mutable llvm::DenseMap<mlir::Value, std::unique_ptr<llvm::SmallVector<Use>>> knownUses;
