@@ -161,8 +161,9 @@ RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &s
   std::vector<Copy> &known = copies[value];
   bool backward = reader >= 0 && problem.ops[reader].backward.has_value();
   bool again = backward && (plan.degrees.regather || model.getCluster().software.gathersAgain);
-  if (auto part = keptParts.find(value);
-      backward && part != keptParts.end() && part->second.sharding == sharding)
+  const auto part = keptParts.find(value);
+  const bool isKept = backward && part != keptParts.end();
+  if (isKept && part->second.sharding == sharding)
     return part->second;
   for (Copy &copy : known)
     if (copy.sharding == sharding && !(again && copy.gathered))
@@ -188,7 +189,7 @@ RankExecution::Copy &RankExecution::bring(ValueId value, const TensorSharding &s
     return known.back();
   }
   size_t first = steps.size();
-  Copy made = reshard(value, known[0], sharding, reader);
+  Copy made = reshard(value, isKept ? part->second : known[0], sharding, reader);
   for (size_t i = first; i < steps.size(); ++i)
     made.gathered |= !backward && steps[i].collective == StepKind::AllGather;
   known.push_back(std::move(made));
@@ -265,31 +266,6 @@ bool RankExecution::isMeasured(OpId id) const {
 bool RankExecution::gathersKeys(OpId id) const {
   return problem.ops[id].causal && isOwnAttention(model.device(), model.getCluster().software) &&
          isGathered(work.work(id, plan.ops[id], plan.mesh));
-}
-
-/// Of attention that dtc's own program computes as products and a softmax. Steps of a ring keep
-/// nothing.
-bool RankExecution::keepsScores(OpId id) const {
-  return problem.ops[id].kind == OpKind::Attention && !work.goesRound(id, plan.ops[id]) &&
-         isOwnDecomposed(model.device(), model.getCluster().software,
-                         work.work(id, plan.ops[id], plan.mesh));
-}
-
-/// Local bytes. The forward pass makes probabilities of the kept scores, in the operands' type. The
-/// backward pass makes the scores' gradients, and rounds those and probabilities to that type,
-/// unless the forward pass has kept these. No library needs its workspace then, so that of what is
-/// reserved for it as much is free.
-double RankExecution::scoreCopies(OpId id) const {
-  const Op &op = problem.ops[id];
-  const OpId forward = op.backward && op.forward >= 0 ? op.forward : id;
-  const double scores = op.scratch * localShare(plan.ops[id], plan.mesh);
-  const double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
-  const bool keepsBoth = work.savedBytes(forward) > problem.ops[forward].saved;
-  if (!op.backward)
-    return keepsBoth ? 0 : scores * share;
-  // Those in f32 are written in place.
-  const double rounded = share < 1 ? (keepsBoth ? 1 : 2) * scores * share : 0;
-  return scores + std::max(0.0, rounded - model.reserve(0).workspace);
 }
 
 /// The gradient of a table of half precision is summed up in f32 (Kernels/Simplify.cpp), and then
@@ -384,6 +360,10 @@ void RankExecution::runOp(OpId id) {
     kept = std::max(work.savedBytes(id), op.saved);
     scratch = isMeasured(id) ? 0 : scoreCopies(id);
   }
+  if (makesScoresAgain(id) && op.backward)
+    scratch += op.scratch * share;
+  else if (makesScoresAgain(id))
+    kept = op.saved - op.scratch;
   scratch += double(unpackedBytes(id));
   if (scratch > 0)
     run.writes.push_back(addBuffer(static_cast<int64_t>(scratch)));

@@ -115,7 +115,7 @@ void RankExecution::addReadAgain(ValueId value, std::vector<ValueId> &to) const 
   for (OpId reader : facts.consumers[value]) {
     const Op &op = problem.ops[reader];
     for (const TensorSharding &sharding : brought(reader, true))
-      if (sharding == made || std::ranges::count(before, sharding) == 0)
+      if (sharding == made || plan.degrees.regather || std::ranges::count(before, sharding) == 0)
         to.push_back(value);
     if (!op.backward && isView(op))
       for (ValueId view : op.results)
@@ -158,6 +158,50 @@ bool RankExecution::readsItself(OpId id, ValueId operand) const {
   if (!isMask && operand != forward.results[0])
     return true;
   return work.goesRound(id, plan.ops[id]) || (!op.decomposed && !keepsScores(id));
+}
+
+/// Of attention that dtc's own program computes as products and a softmax. Steps of a ring keep
+/// nothing.
+bool RankExecution::keepsScores(OpId id) const {
+  return problem.ops[id].kind == OpKind::Attention && !work.goesRound(id, plan.ops[id]) &&
+         isOwnDecomposed(model.device(), model.getCluster().software,
+                         work.work(id, plan.ops[id], plan.mesh));
+}
+
+/// Attention whose queries or keys are gathered again for its gradients makes its scores of these.
+bool RankExecution::makesScoresAgain(OpId id) const {
+  const Op &op = problem.ops[id];
+  const OpId forward = op.backward && op.forward >= 0 ? op.forward : id;
+  const Op &of = problem.ops[forward];
+  if (!plan.degrees.regather || !hasPlaces() || op.kind != OpKind::Attention ||
+      work.goesRound(id, plan.ops[id]))
+    return false;
+  if ((keepsScores(forward) ? of.saved : work.savedBytes(forward)) < of.scratch)
+    return false; // it keeps none
+  auto isGathered = [&](size_t operand) {
+    const TensorSharding sharding = operandSharding(of.rule, plan.ops[forward], operand);
+    return std::ranges::any_of(copies[of.operands[operand]], [&](const Copy &copy) {
+      return copy.gathered && copy.sharding == sharding;
+    });
+  };
+  return isGathered(0) || isGathered(1);
+}
+
+/// Local bytes. The forward pass makes probabilities of the kept scores, in the operands' type. The
+/// backward pass makes the scores' gradients, and rounds those and probabilities to that type,
+/// unless the forward pass has kept these. No library needs its workspace then, so that of what is
+/// reserved for it as much is free.
+double RankExecution::scoreCopies(OpId id) const {
+  const Op &op = problem.ops[id];
+  const OpId forward = op.backward && op.forward >= 0 ? op.forward : id;
+  const double scores = op.scratch * localShare(plan.ops[id], plan.mesh);
+  const double share = double(byteSize(problem.values[op.operands[0]].type)) / 4;
+  const bool keepsBoth = work.savedBytes(forward) > problem.ops[forward].saved;
+  if (!op.backward)
+    return keepsBoth ? 0 : scores * share;
+  // Those in f32 are written in place.
+  const double rounded = share < 1 ? (keepsBoth ? 1 : 2) * scores * share : 0;
+  return scores + std::max(0.0, rounded - model.reserve(0).workspace);
 }
 
 /// What is written over until it is a result lies in the result's place from the start.

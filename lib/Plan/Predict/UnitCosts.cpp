@@ -307,6 +307,17 @@ struct MemoryTables {
 };
 } // namespace
 
+/// By stages that begin with the sum, or behind it, and end before a term is made.
+StageTable UnitCosts::termsOfOthers(const std::vector<TermOfOthers> &terms) const {
+  StageTable result(units());
+  const FoldedUnits &fold = executed.units;
+  for (const TermOfOthers &term : terms)
+    if (!fold.repeats(term.sum) && !fold.repeats(term.maker))
+      result.addToStagesWithin(fold.at(term.sum), fold.at(term.maker), term.bytes);
+  result.finish();
+  return result;
+}
+
 StoredInStages UnitCosts::storedOf(const Problem &problem, const ExecutedSteps &steps) const {
   const int count = blockOfUnit.back() + 1;
   if (storings(steps.execution) == 1)

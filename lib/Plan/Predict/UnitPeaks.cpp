@@ -191,8 +191,8 @@ std::shared_ptr<const UnitNeighbours> UnitCosts::neighboursOf(const Exchanged &e
 }
 
 /// What a step has of the parameters and gradients of its own unit.
-static int64_t storedAt(const StoredLiveness &stored, size_t step, int storing) {
-  return (storing > 0 ? stored.scattered[step] : 0) + (storing > 1 ? stored.gathered[step] : 0);
+static int64_t storedAt(const StoredLiveness &stored, size_t step, bool scatters, bool gathers) {
+  return (scatters ? stored.scattered[step] : 0) + (gathers ? stored.gathered[step] : 0);
 }
 
 /// By step, whether its block has waited for no collective yet in the backward pass. Collectives
@@ -265,14 +265,17 @@ struct UnitMost {
 } // namespace
 
 /// By unit that is executed.
-static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
+static std::vector<UnitMost> mostOfUnits(StageCall kind, const std::vector<Temporary> &call,
                                          const StoredLiveness &stored, int storing, int units,
                                          const std::vector<bool> &besideScatters,
                                          const std::vector<int> &blockOfUnit) {
+  // Where the backward pass comes in two calls, parameters are gathered for the first one alone.
+  const bool scatters = storing > 0 && kind != StageCall::InputGrad;
+  const bool gathers = storing > 1 && kind != StageCall::WeightGrad;
   std::vector<UnitMost> result(units);
   for (const Temporary &at : call) {
     // What is scattered is made as a whole first.
-    int64_t whole = storedAt(stored, at.step, storing);
+    const int64_t whole = storedAt(stored, at.step, scatters, gathers);
     int64_t bytes = at.live + whole - at.atHome - (storing > 0 ? 0 : at.ofScattered);
     UnitMost &most = result[at.unit];
     most.all = std::max(most.all, bytes);
@@ -299,17 +302,6 @@ static std::vector<UnitMost> mostOfUnits(const std::vector<Temporary> &call,
   return result;
 }
 
-/// By stages that begin with the sum, or behind it, and end before a term is made.
-StageTable UnitCosts::termsOfOthers(const std::vector<TermOfOthers> &terms) const {
-  StageTable result(units());
-  const FoldedUnits &fold = executed.units;
-  for (const TermOfOthers &term : terms)
-    if (!fold.repeats(term.sum) && !fold.repeats(term.maker))
-      result.addToStagesWithin(fold.at(term.sum), fold.at(term.maker), term.bytes);
-  result.finish();
-  return result;
-}
-
 /// Of programs without places, StageCosts asks for gradients of weights alone.
 void UnitCosts::addTemporaries(const ExecutedSteps &steps, const StoredLiveness &stored) {
   for (int call = 0; call < kStageCalls; ++call) {
@@ -320,9 +312,9 @@ void UnitCosts::addTemporaries(const ExecutedSteps &steps, const StoredLiveness 
                                             scatteredGradients(steps.execution));
     othersTerms[call] = termsOfOthers(terms);
     for (int storing = 0; storing < storings(steps.execution); ++storing)
-      addTemporaries(
-          kind, storing, stored, steps.waits,
-          mostOfUnits(all, stored, storing, executedUnits(), steps.besideScatters, blockOfUnit));
+      addTemporaries(kind, storing, stored, steps.waits,
+                     mostOfUnits(kind, all, stored, storing, executedUnits(), steps.besideScatters,
+                                 blockOfUnit));
   }
 }
 
@@ -453,7 +445,7 @@ void UnitCosts::addSteps(const ExecutedSteps &steps, const StoredLiveness &store
     auto raise = [&](std::vector<int64_t> &to, int64_t bytes) {
       to[unit] = std::max(to[unit], bytes);
     };
-    int64_t bytes = live.during[i] + storedAt(stored, i, storing);
+    int64_t bytes = live.during[i] + storedAt(stored, i, storing > 0, storing > 1);
     raise(most.plain, live.during[i]);
     raise(most.all, bytes);
     if (steps.besideScatters[i])

@@ -118,6 +118,7 @@ private:
   bool isMeasured(OpId op) const;
   bool gathersKeys(OpId op) const;
   bool keepsScores(OpId op) const;
+  bool makesScoresAgain(OpId op) const;
   double scoreCopies(OpId op) const;
   double ownScratch(OpId op) const;
   void fail(OpId op, const std::string &message);
