@@ -360,15 +360,11 @@ void RankExecution::runOp(OpId id) {
     kept = std::max(work.savedBytes(id), op.saved);
     scratch = isMeasured(id) ? 0 : scoreCopies(id);
   }
-  if (makesScoresAgain(id) && op.backward)
-    scratch += op.scratch * share;
-  else if (makesScoresAgain(id))
-    kept = op.saved - op.scratch;
-  scratch += double(unpackedBytes(id));
+  scratch += unpackedBytes(id) + (op.backward && makesScoresAgain(id) ? op.scratch * share : 0);
   if (scratch > 0)
     run.writes.push_back(addBuffer(static_cast<int64_t>(scratch)));
-  if (double bytes = kept; bytes > 0) {
-    saved[id] = addBuffer(static_cast<int64_t>(bytes * share));
+  if (double all = op.backward || !makesScoresAgain(id) ? kept : op.saved - op.scratch; all > 0) {
+    saved[id] = addBuffer(static_cast<int64_t>(all * share));
     run.writes.push_back(saved[id]);
     run.saved = saved[id];
   }
