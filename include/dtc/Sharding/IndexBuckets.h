@@ -2,8 +2,8 @@
 //
 // A block has some rows. Either each block reads all indices, or one more kernel puts these into a
 // bucket for each block before. Of blocks that read all there are fewer where that would be more
-// than a sixteenth of what they move (Target/CUDA/KernelPlan.cpp). Which form is taken is decided as if
-// there were as many. For a table of 50,304 rows, in blocks of 96:
+// than a sixteenth of what they move (Target/CUDA/KernelPlan.cpp). Which form is taken is decided
+// as if there were as many. For a table of 50,304 rows, in blocks of 96:
 //
 //     indices   all blocks read   buckets are written and read   and a kernel is worth   form
 //     1,024     4.3 MB            0.01 MB                        12.6 MB                 all
