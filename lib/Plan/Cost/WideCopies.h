@@ -1,10 +1,9 @@
 // Products of half precision where copies in f32 are multiplied (lib/Kernels/WidenProducts.h).
 //
-//     y = x * w : bf16     x and w are read by the backward pass, too. So a kernel reads x and
-//     writes
-//                          its copy, another one does so for w. The product reads 4 bytes an
-//                          element. It gives y in f32, which a kernel rounds if several ops read y,
-//                          or one behind the next product.
+//     y = x * w : bf16     x and w are read by the backward pass, too. So a kernel reads x
+//                          and writes its copy, another one does so for w. The product reads 4
+//                          bytes an element. It gives y in f32, which a kernel rounds if several
+//                          ops read y, or one behind the next product.
 //
 // What one op reads alone is never there in half precision: its kernel writes or reads 4 bytes.
 #pragma once
