@@ -54,10 +54,6 @@ static bool goesAlone(Operation *op) { return isa<graph::PickOp>(op); }
 /// Between float types: half precision has one around every operation.
 static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
 
-static bool isFloatConstant(Operation *op) {
-  return isa<arith::ConstantOp>(op) && isa<FloatType>(getElementTypeOrSelf(op->getResult(0)));
-}
-
 /// The op that rounds a value, where nothing else reads it.
 static Operation *roundingOf(Operation *op) {
   while (op->hasOneUse()) {
@@ -173,8 +169,7 @@ bool Clustering::isCheap(Operation *op, const Chain &chain) const {
   auto dear = llvm::count_if(chain.ops, isDear);
   if (dear > kMostDear && !isScalar)
     return false;
-  auto length = llvm::count_if(
-      chain.ops, [](Operation *op) { return !isConversion(op) && !isFloatConstant(op); });
+  auto length = llvm::count_if(chain.ops, [](Operation *op) { return !isConversion(op); });
   return length <= kLongestFree && (isScalar || dear == 0 || !leavingRows.contains(op));
 }
 

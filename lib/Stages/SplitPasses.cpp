@@ -259,11 +259,12 @@ private:
     return {sharding::kMostRemadeLinks, bitsOf(value) / sharding::kNegligibleBeside};
   }
 
-  void findRemade(Pass pass) {
-    for (Operation &op : joint.front().without_terminator())
+  void findRemade(Pass pass, llvm::iterator_range<Block::iterator> among) {
+    for (Operation &op : among)
       if (passes.lookup(&op) < pass && isRemadeFrom(pass, &op))
         remake(pass, &op, meansFor(op.getResult(0)));
   }
+  void findRemade(Pass pass) { findRemade(pass, joint.front().without_terminator()); }
 
   /// With what it is made of, as far as that isn't there.
   void remake(Pass pass, Operation *op, Means means) {
@@ -383,23 +384,24 @@ private:
       for (Value source : of)
         sources[source].push_back(op);
     }
-    for (auto &[source, made] : sources)
+    for (const auto &[source, made] : sources)
       keepInstead(pass, source, made);
     findRemade(pass);
   }
 
-  /// Keeps a source instead of what is made of it, where slots are smaller so.
-  void keepInstead(Pass pass, Value source, SmallVectorImpl<Operation *> &made) {
+  /// Keeps a source instead of what is made of it, where slots are smaller so. What lies between
+  /// them may be made again, too.
+  void keepInstead(Pass pass, Value source, ArrayRef<Operation *> made) {
     auto bits = [](Operation *op) { return bitsOf(op->getResult(0)); };
     if (made.size() < 2 || llvm::sum_of(llvm::map_range(made, bits)) <= bitsOf(source))
       return;
     Needs before = needs;
     const int64_t held = bitsOfSlot();
     need(pass, source);
-    llvm::sort(made, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    for (Operation *op : made)
-      if (isRemadeFrom(pass, op))
-        remake(pass, op, meansFor(op->getResult(0)));
+    auto isBefore = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
+    const Block::iterator last(*llvm::max_element(made, isBefore));
+    Operation *first = source.getDefiningOp();
+    findRemade(pass, {first ? Block::iterator(first) : joint.front().begin(), std::next(last)});
     if (bitsOfSlot() >= held)
       needs = std::move(before);
   }

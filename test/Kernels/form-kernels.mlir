@@ -303,30 +303,3 @@ func.func @weights_of_rows(%x: tensor<8x16xf32>, %dy: tensor<8x32xf32>, %w: tens
   %db = dtc.reduce sum %bias [0] : tensor<8x16xf32> -> tensor<16xf32>
   return %y, %dx, %db : tensor<8x32xf32>, tensor<8x16xf32>, tensor<16xf32>
 }
-
-// -----
-
-// Constants cost nothing: seven ops are few enough for each kernel to do them itself.
-// CHECK-LABEL: func @arithmetic_with_constants
-// CHECK-NEXT: exec.launch @{{rows|columns}}_{{[0-9]+}}(%arg0)
-// CHECK-NEXT: exec.launch @{{rows|columns}}_{{[0-9]+}}(%arg0)
-// CHECK-NEXT: return
-func.func @arithmetic_with_constants(%x: tensor<64x128xf32>) -> (tensor<64xf32>, tensor<128xf32>) {
-  %c0 = arith.constant dense<2.0> : tensor<64x128xf32>
-  %0 = arith.addf %x, %c0 : tensor<64x128xf32>
-  %c1 = arith.constant dense<3.0> : tensor<64x128xf32>
-  %1 = arith.mulf %0, %c1 : tensor<64x128xf32>
-  %c2 = arith.constant dense<4.0> : tensor<64x128xf32>
-  %2 = arith.addf %1, %c2 : tensor<64x128xf32>
-  %c3 = arith.constant dense<5.0> : tensor<64x128xf32>
-  %3 = arith.mulf %2, %c3 : tensor<64x128xf32>
-  %c4 = arith.constant dense<6.0> : tensor<64x128xf32>
-  %4 = arith.addf %3, %c4 : tensor<64x128xf32>
-  %c5 = arith.constant dense<7.0> : tensor<64x128xf32>
-  %5 = arith.mulf %4, %c5 : tensor<64x128xf32>
-  %c6 = arith.constant dense<8.0> : tensor<64x128xf32>
-  %6 = arith.addf %5, %c6 : tensor<64x128xf32>
-  %7 = dtc.reduce sum %6 [1] : tensor<64x128xf32> -> tensor<64xf32>
-  %8 = dtc.reduce sum %6 [0] : tensor<64x128xf32> -> tensor<128xf32>
-  return %7, %8 : tensor<64xf32>, tensor<128xf32>
-}

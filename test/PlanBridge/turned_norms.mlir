@@ -5,7 +5,7 @@
 // RUN: dtc-opt --target=cuda --test-kernel-parts %t -o /dev/null | FileCheck %s
 
 // CHECK: priced: 21 launches, 191374152 bytes
-// CHECK: formed: 22 launches, 188095928 bytes
+// CHECK: formed: 22 launches, 191896248 bytes
 module {
   dtc.parameter trainable @stem : tensor<64x3x4x4xf32> file tensor<64x3x4x4xf32>
   dtc.parameter trainable @dw : tensor<64x1x7x7xf32> file tensor<64x1x7x7xf32>
