@@ -249,8 +249,10 @@ CostNetwork::LeastSums::LeastSums(const CostNetwork &network, const Bucket &buck
     rows.push_back(rowOf(network.tables[term.table], term));
   for (size_t term = 0; term < rows.size(); ++term)
     for (size_t other = 0; other < changes.size(); ++other)
-      if (const std::vector<size_t> &offsets = rows[term].offsets[other]; !offsets.empty())
+      if (const std::vector<size_t> &offsets = rows[term].offsets[other]; !offsets.empty()) {
         changes[other].push_back({term, offsets.data()});
+        rows[term].at += offsets[0];
+      }
   spreadFrom(0);
 }
 

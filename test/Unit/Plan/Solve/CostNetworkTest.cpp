@@ -39,11 +39,12 @@ struct RandomNetwork {
       std::vector<std::vector<int>> classes;
       size_t size = 1;
       for (int variable : scope) {
-        // Classes without gaps, in order of first appearance.
+        // Classes without gaps. The first choice's may be any.
         int distinct = 1 + below(domains[variable]);
         std::vector<int> map;
         for (int choice = 0; choice < domains[variable]; ++choice)
           map.push_back(choice < distinct ? choice : below(distinct));
+        std::shuffle(map.begin(), map.end(), random);
         classes.push_back(map);
         size *= distinct;
       }
