@@ -26,12 +26,12 @@ void ThreadPulses::watch() {
   StallFinder finder;
   std::unique_lock lock(mutex);
   while (!changed.wait_for(lock, kBeat, [&] { return isOver; })) {
-    ranks.front().isHeldUp = heldUp.look();
-    if (std::optional<std::chrono::seconds> stall = finder.find(ranks)) {
-      lock.unlock();
+    lock.unlock(); // no step waits while files on many threads are read
+    const bool isHeldUp = heldUp.look();
+    lock.lock();
+    ranks.front().isHeldUp = isHeldUp;
+    if (std::optional<std::chrono::seconds> stall = finder.find(ranks))
       onStall(*stall);
-      lock.lock();
-    }
   }
 }
 

@@ -14,7 +14,7 @@ namespace dtc::rt {
 class ThreadPulses {
 public:
   /// `onStall` is called, on another thread, with how long all have been in their steps where that
-  /// is too long.
+  /// is too long. No rank comes to another step meanwhile: `set` waits.
   ThreadPulses(int ranks, std::function<void(std::chrono::seconds)> onStall)
       : ranks(static_cast<size_t>(ranks)), onStall(std::move(onStall)) {}
   ~ThreadPulses();
