@@ -22,23 +22,31 @@ static bool isBefore(Value a, Value b) {
   return first && second ? first->isBeforeInBlock(second) : second != nullptr;
 }
 
-void sumInTurn(func::FuncOp function) {
+/// Where a backward pass is two functions, the second one may have terms of the first as arguments.
+/// They count, and have their place, as in a pass that is one: both give the same bits.
+static bool areMany(func::FuncOp function, ArrayRef<Value> terms, graph::RoleAttr gradient) {
   constexpr ptrdiff_t kFew = 3; // as of a table that encoder, decoder and head share
+  return llvm::count_if(terms, [&](Value term) {
+           auto argument = dyn_cast<BlockArgument>(term);
+           return !argument || graph::getArgRole(function, argument.getArgNumber()) != gradient;
+         }) > kFew;
+}
+
+void sumInTurn(func::FuncOp function) {
   Operation *end = function.getBody().front().getTerminator();
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     graph::RoleAttr role = graph::getResultRole(function, i);
     auto sum = end->getOperand(i).getDefiningOp<graph::SumOp>();
     if (!role || role.getKind() != graph::RoleKind::Gradient || !sum)
       continue;
-    SmallVector<Value> terms = termsOf(sum);
-    llvm::stable_sort(terms, isBefore);
-    if (llvm::count_if(terms, [](Value term) { return !isa<BlockArgument>(term); }) <= kFew)
+    const SmallVector<Value> terms = termsOf(sum);
+    if (!areMany(function, terms, role))
       continue;
     Value total = terms.front();
     for (Value term : llvm::drop_begin(terms)) {
       OpBuilder builder(function.getContext());
       builder.setInsertionPointAfterValue(isBefore(term, total) ? total : term);
-      if (total != terms.front())
+      if (total != terms.front() && term.getDefiningOp())
         total = graph::BarrierOp::create(builder, sum.getLoc(), sum.getType(), total);
       total = graph::SumOp::create(builder, sum.getLoc(), sum.getType(), ValueRange{total, term});
     }

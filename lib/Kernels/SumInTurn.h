@@ -6,7 +6,8 @@
 namespace dtc::kernels {
 
 /// Layers that share a weight each make a term of its gradient. One sum of all would have them wait
-/// for the last. Where there are more than three, each is added as soon as it is made:
+/// for the last. Where there are more than three, each is added as soon as it is made, and those
+/// before it are. The order is that of the terms, so that all schedules give the same bits:
 ///
 ///   %s = dtc.sum %1, %2, %3, %4
 ///   return dtc.sum %accumulator, %s : {gradient}

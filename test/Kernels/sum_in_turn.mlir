@@ -25,6 +25,37 @@ func.func @four(%sum: tensor<8x4xf32> {dtc.role = #dtc.role<gradient, "w">}, %a:
   return %5 : tensor<8x4xf32>
 }
 
+// Terms that an earlier pass made count as well, so that passes taken apart have the bits of one. They are there: nothing waits.
+// CHECK-LABEL: @made_before(%arg0: tensor<8x4xf32>
+// CHECK-NEXT: %[[S:.*]] = dtc.sum %arg0, %arg1
+// CHECK-NEXT: %[[T:.*]] = dtc.sum %[[S]], %arg2
+// CHECK-NEXT: %[[U:.*]] = dtc.sum %[[T]], %arg3
+// CHECK-NEXT: %[[D:.*]] = dtc.contract
+// CHECK-NEXT: %[[LAST:.*]] = dtc.barrier %[[U]]
+// CHECK-NEXT: %[[V:.*]] = dtc.sum %[[LAST]], %[[D]]
+// CHECK-NEXT: return %[[V]]
+func.func @made_before(%sum: tensor<8x4xf32> {dtc.role = #dtc.role<gradient, "w">}, %0: tensor<8x4xf32>, %1: tensor<8x4xf32>, %2: tensor<8x4xf32>,
+    %d: tensor<16x8xf32>, %x: tensor<16x4xf32>) -> (tensor<8x4xf32> {dtc.role = #dtc.role<gradient, "w">}) {
+  %3 = dtc.contract %d [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %4 = dtc.sum %0, %1, %2, %3 : tensor<8x4xf32>
+  %5 = dtc.sum %sum, %4 : tensor<8x4xf32>
+  return %5 : tensor<8x4xf32>
+}
+
+// The order is that of the terms, not of what makes them: each pass may have another one.
+// CHECK-LABEL: @made_later(
+// CHECK: %[[D:.*]] = dtc.contract %arg1
+// CHECK-NEXT: %[[S:.*]] = dtc.sum %[[D]], %arg2
+// CHECK-NEXT: %[[T:.*]] = dtc.sum %[[S]], %arg3
+// CHECK-NEXT: %[[U:.*]] = dtc.sum %[[T]], %arg4
+// CHECK-NEXT: return %[[U]]
+func.func @made_later(%x: tensor<16x4xf32>, %d: tensor<16x8xf32>, %1: tensor<8x4xf32>, %2: tensor<8x4xf32>, %3: tensor<8x4xf32>)
+    -> (tensor<8x4xf32> {dtc.role = #dtc.role<gradient, "w">}) {
+  %0 = dtc.contract %d [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
+  %4 = dtc.sum %0, %1, %2, %3 : tensor<8x4xf32>
+  return %4 : tensor<8x4xf32>
+}
+
 // Three are one sum, added to what earlier microbatches left.
 // CHECK-LABEL: @three
 // CHECK-NOT: dtc.barrier
