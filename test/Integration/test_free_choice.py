@@ -40,7 +40,7 @@ def test_cpus_save_memory_where_nothing_fits_without(trainer, tmp_path):
 
 def test_gpus_have_every_choice(tmp_path):
     """Of the program that is compiled the planner says the same as of one that isn't."""
-    job = (MODELS / "gpt2.onnx", "--gpus", 4, "--loss", "cross_entropy", "--global-batch", 32)
+    job = (MODELS / "llama.onnx", "--gpus", 4, "--loss", "cross_entropy", "--global-batch", 32)
     check_call("dtc", "compile", *job, "-o", tmp_path / "gpu.dtc")
     planned = json.loads(check_call("dtc", "plan", *job, "--json").out)["plan"]
     compiled = plan_of(tmp_path / "gpu.dtc")

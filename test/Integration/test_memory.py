@@ -362,8 +362,7 @@ def test_mixtures_store_nothing_in_vain(model, devices, plan, most):
      ("fp32", "adamw"), 0.02)])
 def test_prediction_of_drawn_plans(model, devices, plan, recipe, most):
     """Of `bench/memory.py --grid random`. The figures are how far off they were."""
-    precision, optimizer = recipe
-    case = memory.Case("", "", MODELS / model, devices, plan, precision=precision, optimizer=optimizer)
+    case = memory.Case("", "", MODELS / model, devices, plan, precision=recipe[0], optimizer=recipe[1])
     for role in memory.measure(case):
         assert abs(role.error) <= most, role
 

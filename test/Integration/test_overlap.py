@@ -121,7 +121,7 @@ def totals(rows: list, count: str) -> dict[tuple[str, str], tuple[int, int]]:
 
 @pytest.mark.parametrize("gpus,plan", [(16, "dp=8,tp=2,micro_batch=2"), (16, "dp=4,tp=4,sp=on,zero=3,micro_batch=2"),
                                        (16, "dp=4,pp=2,tp=2,sp=on,zero=1,micro_batch=2,schedule=1f1b"),
-                                       (64, "dp=16,tp=4,sp=on,zero=2,micro_batch=2"), (64, "dp=8,pp=2,tp=4,sp=on,micro_batch=2")])
+                                       (64, "dp=16,tp=4,sp=on,zero=2,micro_batch=2"), (64, "dp=8,pp=2,tp=4,sp=on,micro_batch=2,schedule=1f1b")])
 def test_what_many_gpus_exchange_is_what_the_plan_says(tmp_path, gpus, plan):
     """By kind and axis, in calls and bytes, of the rank that exchanges most. Sums of gradients go in other buckets than the plan
     counts, and the numbers of a step, 16 bytes, over stages, too."""
