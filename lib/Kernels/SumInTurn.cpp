@@ -1,6 +1,7 @@
 #include "SumInTurn.h"
 
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Sharding/TermsOfGradients.h"
 
 using namespace mlir;
 
@@ -25,11 +26,10 @@ static bool isBefore(Value a, Value b) {
 /// Where a backward pass is two functions, the second one may have terms of the first as arguments.
 /// They count, and have their place, as in a pass that is one: both give the same bits.
 static bool areMany(func::FuncOp function, ArrayRef<Value> terms, graph::RoleAttr gradient) {
-  constexpr ptrdiff_t kFew = 3; // as of a table that encoder, decoder and head share
   return llvm::count_if(terms, [&](Value term) {
            auto argument = dyn_cast<BlockArgument>(term);
            return !argument || graph::getArgRole(function, argument.getArgNumber()) != gradient;
-         }) > kFew;
+         }) > sharding::kMostSummedTogether;
 }
 
 void sumInTurn(func::FuncOp function) {

@@ -424,11 +424,11 @@ def test_sums_of_looked_up_rows_are_predicted_in_fp32(model, devices, plan):
         assert abs(role.error) <= 0.02, role
 
 
-def test_stages_that_share_a_weight_hold_it_and_one_term_of_its_gradient():
+@pytest.mark.parametrize("devices,plan,precision", [(3, "pp=3,schedule=zbv,chunks=2", "bf16"), (2, "pp=2,schedule=1f1b", "fp32")])
+def test_stages_that_share_a_weight_hold_it_and_one_term_of_its_gradient(devices, plan, precision):
     """Thirteen layers do. The first stage held eight gradients of it for each microbatch: 37 % of the arena."""
-    plan = "dp=1,pp=3,micro_batch=1,schedule=zbv,chunks=2,recompute=none"
-    first = memory.measure(memory.Case("", "", MODELS / "points.pt2", 3, plan, precision="bf16"))[0]
-    assert abs(first.error) <= 0.05, first
+    case = memory.Case("", "", MODELS / "points.pt2", devices, f"dp=1,micro_batch=1,recompute=none,{plan}", precision=precision)
+    assert abs(memory.measure(case)[0].error) <= 0.05
 
 
 def test_the_trace_of_a_compiled_plan_has_the_predicted_peak(tmp_path):

@@ -121,22 +121,28 @@ def totals(rows: list, count: str) -> dict[tuple[str, str], tuple[int, int]]:
 
 @pytest.mark.parametrize("gpus,plan", [(16, "dp=8,tp=2,micro_batch=2"), (16, "dp=4,tp=4,sp=on,zero=3,micro_batch=2"),
                                        (16, "dp=4,pp=2,tp=2,sp=on,zero=1,micro_batch=2,schedule=1f1b"),
-                                       (64, "dp=16,tp=4,sp=on,zero=2,micro_batch=2"), (64, "dp=8,pp=2,tp=4,sp=on,micro_batch=2,schedule=1f1b")])
+                                       (64, "dp=16,tp=4,sp=on,zero=2,micro_batch=2"), (64, "dp=8,pp=2,tp=4,sp=on,micro_batch=2"),
+                                       (64, "dp=8,pp=2,tp=4,sp=on,micro_batch=2,schedule=1f1b")])
 def test_what_many_gpus_exchange_is_what_the_plan_says(tmp_path, gpus, plan):
-    """By kind and axis, in calls and bytes, of the rank that exchanges most. Sums of gradients go in other buckets than the plan
-    counts, and the numbers of a step, 16 bytes, over stages, too."""
+    """By kind and axis, in calls and bytes, of the rank that exchanges longest. Sums of gradients go in other buckets than the plan
+    counts, and the numbers of a step, 16 bytes, over stages, too. Where stages have equally much, no other rank exchanges more."""
     flags = [MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--gpus", gpus, "--global-batch", 4 * gpus, "--plan", plan]
     check_call("dtc", "compile", *flags, "-o", tmp_path / "m.dtc", "--no-verify")
     facts = inspected(tmp_path / "m.dtc")
-    planned = totals(json.loads(check_call("dtc", "plan", *flags, "--json").out)["collectives"], "count")
+    answer = json.loads(check_call("dtc", "plan", *flags, "--json").out)
+    planned = totals(answer["collectives"], "count")
     roles = [totals([row for row in facts["exchanges"] if row["role"] == role], "calls")
              for role in {row["role"] for row in facts["exchanges"]}]
-    for key, (calls, moved) in planned.items():
-        if moved <= 16:
-            continue
-        found = [role.get(key, (0, 0)) for role in roles]
-        assert max(own for _, own in found) == pytest.approx(moved, rel=0.05), (key, found)
-        assert key[0] == "all_reduce" or calls in [own for own, _ in found], (key, found)
+    kept = {key: row for key, row in planned.items() if row[1] > 16}
+
+    def exchanges(role, key):
+        (calls, moved), (own, found) = kept[key], role.get(key, (0, 0))
+        return found == pytest.approx(moved, rel=0.05) and (key[0] == "all_reduce" or own == calls)
+
+    assert any(all(exchanges(role, key) for key in kept) for role in roles), (kept, roles)
+    if answer["plan"]["schedule"] != "interleaved":
+        for key, (_, moved) in kept.items():
+            assert max(role.get(key, (0, 0))[1] for role in roles) == pytest.approx(moved, rel=0.05), (key, roles)
     assert {key for role in roles for key in role} <= {*planned, ("recv", "pp"), ("all_reduce", "dp,tp,pp"), ("all_reduce", "pp")}
 
 

@@ -52,3 +52,16 @@ func.func @kept_narrow(%x: tensor<8x4xf32>, %table: tensor<8x4xf32>)
   %1 = arith.mulf %b, %table : tensor<8x4xf32>
   return %0, %1 : tensor<8x4xf32>, tensor<8x4xf32>
 }
+
+// Nor is it computed with what it reads, where the forward pass needs that, too.
+// CHECK-LABEL: func.func @shared_producer(
+// CHECK: exec.launch {{.*}} -> tensor<8x4xf32>
+// CHECK: dtc.barrier
+// CHECK: exec.launch {{.*}} -> tensor<8x4xf32>
+func.func @shared_producer(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>, %table: tensor<8x4xf32>)
+    -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+  %0 = arith.addf %x, %table : tensor<8x4xf32>
+  %b = dtc.barrier %y {dtc.backward = #dtc.backward<1, recompute>} : tensor<8x4xf32>
+  %1 = arith.mulf %b, %0 : tensor<8x4xf32>
+  return %0, %1 : tensor<8x4xf32>, tensor<8x4xf32>
+}

@@ -2,6 +2,8 @@
 
 #include "Liveness.h"
 
+#include "dtc/Sharding/TermsOfGradients.h"
+
 #include <algorithm>
 #include <span>
 
@@ -131,6 +133,7 @@ private:
       return maker[other] == kNone || maker[other] <= maker[buffer];
     });
   }
+  bool areSummedInTurn(const ExecutionStep &step) const;
   bool isWithin(int buffer, const ExecutionStep &step) const {
     return execution.buffers[buffer].bytes <= execution.buffers[step.writes[0]].bytes;
   }
@@ -198,8 +201,13 @@ bool TemporaryFinder::startsSum(int buffer, const ExecutionStep &step, IsHere is
   return isFirst || !calls.writesResultsAlone(maker[buffer]);
 }
 
-/// Of more terms each is added to the gradient as soon as it is made (Kernels/SumInTurn.h).
-constexpr std::ptrdiff_t kSummedTogether = 3;
+/// Which terms a stage makes isn't known here. Each is taken for making as many.
+bool TemporaryFinder::areSummedInTurn(const ExecutionStep &step) const {
+  const auto terms = std::ranges::count_if(step.reads, [&](int buffer) {
+    return maker[buffer] != kNone && !execution.buffers[buffer].persistent;
+  });
+  return terms > sharding::kMostSummedTogether * execution.stages();
+}
 
 /// A gradient that is added to what is there lies in that place, unless a product makes it, or a
 /// part of it is added alone. A term whose stage isn't that of the sum has a place of its own.
@@ -216,10 +224,7 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       return maker[buffer] != kNone && units[maker[buffer]] == units[i];
     };
     auto here = std::count_if(step.reads.begin(), step.reads.end(), isHere);
-    const bool inTurn = adds && !step.collective &&
-                        std::ranges::count_if(step.reads, [&](int buffer) {
-                          return maker[buffer] != kNone && !execution.buffers[buffer].persistent;
-                        }) > kSummedTogether;
+    const bool inTurn = adds && !step.collective && areSummedInTurn(step);
     if (step.collective)
       addInPlace(step, isHere, atHome);
     bool isScattered = std::any_of(step.writes.begin(), step.writes.end(),
@@ -229,7 +234,7 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       if (maker[buffer] == kNone || execution.buffers[buffer].persistent)
         continue;
       accumulated[buffer] = adds;
-      bool isAlone = !isHere(buffer) || here == 1 || inTurn;
+      bool isAlone = !isHere(buffer) || here == 1;
       if (step.collective) {
         // The stage that makes a term brings it to the sum's form, too.
         for (int brought : step.writes)

@@ -2,12 +2,11 @@
 //
 // Every second each process tells rank 0, and rank 0 each process, that it lives and for whom it
 // waits. A process that is stopped or cut off falls silent. One that hangs in its own code does
-// not, but those that wait for it lead to it:
-//
-//   rank 0 waits for rank 1, rank 1 waits for rank 2, rank 2 waits for nobody   -> rank 2
+// not, but those that wait for it lead to it (WaitChain.h).
 //
 // They also tell the step in which they are. Where all are in one for too long (StallFinder.h),
 // rank 0 has those that wait give up at once rather than at the time limit.
+#include "../WaitChain.h"
 #include "Peers.h"
 
 #include <algorithm>
@@ -179,16 +178,14 @@ std::string ProcessWorld::Impl::whoIsToBlame(std::optional<int> missing) const {
         rank = peer;
     text = rank < 0 ? "" : ", or for rank: " + std::to_string(rank);
   }
-  std::set<int> seen;
-  while (rank >= 0 && seen.insert(rank).second && !isSilent(rank)) {
-    auto control = controls.find(rank);
-    int next = control == controls.end() ? waitsFor() : control->second.waitsFor;
-    if (next < 0)
-      break;
-    rank = next;
-  }
-  if (missing && rank != *missing)
-    text = ", which waits for rank: " + std::to_string(rank);
+  if (rank >= 0)
+    rank = lastOfChain(rank, [&](int of) {
+      auto control = controls.find(of);
+      const int next = control == controls.end() ? waitsFor() : control->second.waitsFor;
+      return isSilent(of) || next < 0 ? std::nullopt : std::optional(next);
+    });
+  if (missing)
+    text = namingLast(*missing, rank);
   if (isSilent(rank))
     text += ", whose process does not answer";
   return text;

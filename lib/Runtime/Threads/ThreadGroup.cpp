@@ -1,8 +1,8 @@
 #include "ThreadGroup.h"
+#include "../WaitChain.h"
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 
 namespace dtc::rt {
 
@@ -176,12 +176,8 @@ Status ThreadWorld::Impl::timedOut(int rank, const char *what, const char *purpo
                      " for rank: ";
   for (int other : missing)
     text += (other == missing.front() ? "" : ", ") + std::to_string(other);
-  int last = missing.front();
-  for (std::set<int> seen{last}; std::optional<int> next = waitedForBy(last); last = *next)
-    if (!seen.insert(*next).second)
-      break;
-  if (last != missing.front())
-    text += ", which waits for rank: " + std::to_string(last);
+  const int last = lastOfChain(missing.front(), [this](int of) { return waitedForBy(of); });
+  text += namingLast(missing.front(), last);
   const Status status(ErrorCategory::RankLost, text);
   abort(status);
   return status;

@@ -78,6 +78,8 @@ public:
   /// Bytes beside operands and results that an op whose workspace is measured needs.
   int64_t workspaceBytes(OpId op, OpPlaces places) const;
   int64_t outputBytes = 0; ///< of the model's outputs
+  /// Among which the model is shared out, all chunks counted.
+  int64_t stages() const { return plan.degrees.pp * plan.degrees.chunks; }
   /// Whether the program's slots and messages have places (PlacedPrograms.h).
   bool hasPlaces() const;
   /// First reason why the plan can't be carried out, with its op; empty: it can.

@@ -13,6 +13,14 @@ namespace {
 constexpr double kSize = 2 * 64 * 32 * 2; ///< bytes of a tensor of activations in bf16
 constexpr double kWeight = 32 * 32 * 2;
 
+Problem inHalf(Problem problem) {
+  for (Value &value : problem.values)
+    value.type = DType::BF16;
+  for (Op &op : problem.ops)
+    op.widened = op.kind == OpKind::Contraction;
+  return problem;
+}
+
 /// tanh(x) * v * w, all of it in bf16. Another op reads the first product, too, if that is shared.
 Problem twoProducts(bool isShared) {
   ProblemBuilder builder;
@@ -23,12 +31,7 @@ Problem twoProducts(bool isShared) {
   std::vector<ValueId> results = {builder.contract(first, w)};
   if (isShared)
     results.push_back(builder.pointwise(first));
-  Problem problem = builder.finish(results, 2);
-  for (Value &value : problem.values)
-    value.type = DType::BF16;
-  for (Op &op : problem.ops)
-    op.widened = op.kind == OpKind::Contraction;
-  return problem;
+  return inHalf(builder.finish(results, 2));
 }
 
 LocalWork workOf(const Problem &problem, OpId id) {
@@ -59,6 +62,19 @@ TEST(WideCopies, AnOnlyReaderRoundsForItself) {
   const LocalWork second = workOf(problem, 2);
   EXPECT_EQ(second.passes, 3);
   EXPECT_EQ(second.passedBytes, 3 * kSize + 3 * kWeight + 3 * kSize);
+}
+
+/// What is read behind the next product is rounded until then.
+TEST(WideCopies, AreRoundedForALateReader) {
+  ProblemBuilder builder;
+  const ValueId x = builder.argument(ValueKind::Input, {2, 64, 32}),
+                v = builder.argument(ValueKind::Parameter, {32, 32}),
+                w = builder.argument(ValueKind::Parameter, {32, 32});
+  const ValueId first = builder.contract(x, v);
+  const LocalWork work =
+      workOf(inHalf(builder.finish({builder.add(first, builder.contract(x, w))}, 2)), 0);
+  EXPECT_EQ(work.passes, 3);
+  EXPECT_EQ(work.passedBytes, 3 * kSize + 3 * kWeight + 3 * kSize);
 }
 
 TEST(WideCopies, TakeTimeBesideTheProduct) {
