@@ -23,9 +23,13 @@ std::string aboutGradients(std::optional<double> nonFinite) {
   return "; elements of the gradients that are infinite or no numbers: " + count;
 }
 
-/// A mean over nothing is no number, and no gradient comes from it.
+/// It is no number, and no gradient comes from it.
+bool isMeanOverNothing(std::optional<double> value, std::optional<double> nonFinite) {
+  return value && std::isnan(*value) && nonFinite == 0.0;
+}
+
 std::string aboutTargets(double value, std::optional<double> nonFinite) {
-  return std::isnan(value) && nonFinite == 0.0
+  return isMeanOverNothing(value, nonFinite)
              ? ", as where all targets of a step are ignored or have classes of weight 0"
              : "";
 }
@@ -105,17 +109,16 @@ Status RankWorker::lookAtResults(int64_t number) {
   return checkNumbers(number, seen);
 }
 
-/// Where the loss is scaled, what isn't finite makes the next step's scale smaller. Else the loss
-/// is named first: gradients that aren't finite mostly follow from it.
+/// Where the loss is scaled, gradients that aren't finite make the next step's scale smaller. Else
+/// the loss is named first: gradients that aren't finite mostly follow from it.
 Status RankWorker::checkNumbers(int64_t number, const StepNews &seen) const {
   const std::string where =
       "step " + std::to_string(number) + ": rank " + std::to_string(communicator.rank()) + ": the ";
-  if (seen.lossScale)
-    return *seen.lossScale >= std::numeric_limits<float>::min()
-               ? Status::ok()
-               : Status(ErrorCategory::NotFinite,
-                        where + "scale of the loss has become nothing, as the "
-                                "gradients of each step overflow");
+  if (seen.lossScale && *seen.lossScale < std::numeric_limits<float>::min())
+    return {ErrorCategory::NotFinite,
+            where + "scale of the loss has become nothing, as the gradients of each step overflow"};
+  if (seen.lossScale && !isMeanOverNothing(seen.loss, seen.nonFinite))
+    return Status::ok();
   for (auto [value, name] : {std::pair(seen.loss, "loss"), {seen.gradNorm, "gradient norm"}})
     if (value && !std::isfinite(*value))
       return {ErrorCategory::NotFinite, where + name + " is not finite: " + std::to_string(*value) +
