@@ -26,8 +26,11 @@ std::map<std::string, std::string> traitsOf(ModuleOp module, const training::Tra
   std::map<std::string, std::set<std::string>> found;
   module.walk([&](Operation *op) {
     TypeSwitch<Operation *>(op)
-        .Case<graph::AttentionOp>(
-            [&](auto attention) { found["heads"].insert(headsOf(attention)); })
+        .Case<graph::AttentionOp>([&](auto attention) {
+          found["heads"].insert(headsOf(attention));
+          if (auto window = attention.getWindow())
+            found["windows"].insert(std::to_string(*window) + " keys");
+        })
         .Case<graph::ActivationOp>([&](auto activation) {
           found["activations"].insert(graph::stringifyActivation(activation.getKind()).str());
         });

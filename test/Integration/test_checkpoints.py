@@ -312,19 +312,20 @@ def test_the_checkpoint_of_another_model_is_refused(artifacts, checkpoints, tmp_
     assert steps_in(folder) == steps_in(checkpoints)
 
 
-@pytest.mark.parametrize("flags,other,words", [
-    (["--lora", "rank=2,alpha=8"], ["--lora", "rank=2,alpha=16"], "has other adapters than alpha 16: alpha 8"),
-    ([], ["--heads"], "has other heads than 8 of 8, 4 of keys: 4 of 16, 2 of keys"),
+@pytest.mark.parametrize("own,other,words", [
+    ({"lora": "rank=2,alpha=8"}, {"lora": "rank=2,alpha=16"}, "has other adapters than alpha 16: alpha 8"),
+    ({}, {"heads": 8, "kv_heads": 4}, "has other heads than 8 of 8, 4 of keys: 4 of 16, 2 of keys"),
+    ({"window": 4}, {"window": 8}, "has other windows than 8 keys: 4 keys"),
 ])
-def test_the_checkpoint_of_a_model_of_the_same_shapes_is_refused(tmp_path, flags, other, words):
-    """What a weight means depends on how many heads it is cut into, and what an adapter does on its factor."""
+def test_the_checkpoint_of_a_model_of_the_same_shapes_is_refused(tmp_path, own, other, words):
+    """What a weight means depends on how many heads it is cut into, on what these see, and what an adapter does on its factor."""
     runs = []
-    for name, own in (("own", flags), ("other", other)):
-        heads = (8, 4) if "--heads" in own else (4, 2)
+    for name, size in (("own", own), ("other", other)):
         path = tmp_path / f"{name}.onnx"
-        llama_graph.write(path, llama_graph.Llama(1, 64, *heads, 128, 64, 16))
-        check_call("dtc", "compile", path, "--loss", "cross_entropy", "--global-batch", 2, "--init",
-                   *[flag for flag in own if flag != "--heads"], "-o", tmp_path / f"{name}.dtc")
+        flags = ["--lora", size["lora"]] if "lora" in size else []
+        llama_graph.write(path, llama_graph.Llama(1, 64, size.get("heads", 4), size.get("kv_heads", 2), 128, 64, 16, size.get("window", 0)))
+        check_call("dtc", "compile", path, "--loss", "cross_entropy", "--global-batch", 2, "--init", *flags, "-o",
+                   tmp_path / f"{name}.dtc")
         save_file({"input_ids": numpy.zeros((4, 16), "i8"), "target": numpy.zeros((4, 16), "i8")}, tmp_path / "data.safetensors")
         runs.append(call("dtc-run", tmp_path / f"{name}.dtc", "--data", tmp_path / "data.safetensors", "--checkpoint-dir",
                          tmp_path / "saved", "--steps", 1 + len(runs), *(["--resume"] if runs else [])))
