@@ -218,12 +218,32 @@ ErrorCategory whyStopped(int signal) {
   return signal == SIGTERM ? ErrorCategory::Terminated : ErrorCategory::Notified;
 }
 
+/// When the first signal came, by CLOCK_MONOTONIC in nanoseconds; 0: none has.
+std::atomic<int64_t> firstSignal{0};
+
+/// A second signal ends the process at once. One that follows within a second is the same request:
+/// a launcher passes on what its ranks are sent, too, as when a cluster signals all processes.
+void askToStop(int number) {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  const int64_t now = time.tv_sec * 1'000'000'000 + time.tv_nsec;
+  int64_t first = 0;
+  if (firstSignal.compare_exchange_strong(first, now)) {
+    stopSignal.store(number);
+  } else if (now - first > 1'000'000'000) {
+    ::signal(number, SIG_DFL);
+    ::raise(number);
+  }
+}
+
 /// All ranks stop after the same step: for none of them another one has failed.
 Status stopOf(const Session &session) {
   if (!wasStopped(session))
     return Status::ok();
-  std::string when = "stopped by signal " + std::to_string(session.stoppedBy) + " after step " +
-                     std::to_string(session.stepsDone);
+  std::string when = "stopped by signal " + std::to_string(session.stoppedBy);
+  if (session.checkpoints && session.stepsDone == 0)
+    return {ErrorCategory::Saved, when + " before the first step; add --resume to begin again"};
+  when += " after step " + std::to_string(session.stepsDone);
   if (session.checkpoints)
     return {ErrorCategory::Saved, when + ", which is saved; add --resume to go on"};
   if (session.savesWeights())
@@ -292,10 +312,12 @@ Status run(const RunOptions &options) {
   auto limit = std::chrono::milliseconds(
       static_cast<int64_t>(options.timeoutSeconds.value_or(kTimeoutSeconds) * 1000));
   stopSignal.store(0);
-  // A second signal ends the process at once.
-  EndSignals stopping([](int number) { stopSignal.store(number); }, SA_RESETHAND | SA_RESTART);
-  if (options.launch)
+  firstSignal.store(0);
+  EndSignals stopping(askToStop, SA_RESTART);
+  if (options.launch) {
+    EndSignals::unblock();
     return runAsProcess(options, limit);
+  }
   Result<std::unique_ptr<Session>> session = openSession(options);
   if (!session)
     return session.status();

@@ -288,6 +288,10 @@ def test_outputs_are_collected(tmp_path):
     assert outputs[0] == outputs[1]
 
 
+def children_of(run: subprocess.Popen) -> list[str]:
+    return pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+
+
 class TestStartedByItself:
     """`dtc-run --processes`."""
 
@@ -311,7 +315,7 @@ class TestStartedByItself:
         run = subprocess.Popen([str(BIN / "dtc-run"), *map(str, endless(mlp, log)), "--processes"],
                                stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         wait_for_steps(log)
-        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        children = children_of(run)
         assert len(children) == 2
         os.kill(int(children[1]), signal.SIGKILL)
         said = run.communicate(timeout=12)[1]
@@ -327,6 +331,28 @@ class TestStartedByItself:
         run.communicate(timeout=20)
         assert run.returncode == 75
         assert weights.exists()
+
+    def test_a_signal_to_all_processes_stops_it(self, mlp, tmp_path):
+        """As clusters send it: ranks get it themselves, and once more from the process that started them."""
+        log, weights = tmp_path / "log.jsonl", tmp_path / "w.safetensors"
+        run = subprocess.Popen([str(BIN / "dtc-run"), *map(str, endless(mlp, log, "--save-weights", weights)),
+                                "--processes"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        wait_for_steps(log)
+        for process in (run.pid, *map(int, children_of(run))):
+            os.kill(process, signal.SIGUSR1)
+        said = run.communicate(timeout=20)[1]
+        assert run.returncode == 75, said
+        assert weights.exists()
+
+    def test_a_signal_before_ranks_are_ready_stops_it(self, mlp, tmp_path):
+        flags = endless(mlp, tmp_path / "log.jsonl", "--checkpoint-dir", tmp_path / "c")
+        run = subprocess.Popen([str(BIN / "dtc-run"), *map(str, flags), "--processes"],
+                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        while len(children_of(run)) < 2:
+            assert run.poll() is None
+        run.send_signal(signal.SIGTERM)
+        said = run.communicate(timeout=60)[1]
+        assert run.returncode == 75 and "stopped by signal 15 " in said, said
 
     def test_not_under_a_launcher(self, mlp):
         outcome = call("dtc-run", *command(mlp), "--processes", env=os.environ | variables(0, 2, free_port()))

@@ -21,6 +21,17 @@ public:
     for (size_t i = 0; i < std::size(kSignals); ++i)
       ::sigaction(kSignals[i], &old[i], nullptr);
   }
+  /// Where a process was started with them blocked (`setIn`), they come once there are handlers.
+  static void unblock() {
+    sigset_t own;
+    ::sigemptyset(&own);
+    setIn(own);
+    ::pthread_sigmask(SIG_UNBLOCK, &own, nullptr);
+  }
+  static void setIn(sigset_t &signals) {
+    for (int signal : kSignals)
+      ::sigaddset(&signals, signal);
+  }
   EndSignals(const EndSignals &) = delete;
   EndSignals &operator=(const EndSignals &) = delete;
 

@@ -88,7 +88,6 @@ public:
 
   /// Returns when all have ended.
   Status wait() {
-    EndSignals signals([](int number) { lastSignal.store(number); }, /*flags=*/0);
     std::optional<std::chrono::steady_clock::time_point> killTime;
     while (std::ranges::any_of(ranks, [](const Rank &rank) { return rank.process > 0; })) {
       waitForSome();
@@ -129,7 +128,8 @@ private:
     return variables;
   }
 
-  /// In a process group of its own: a terminal's signals come once, from the parent.
+  /// In a process group of its own: a terminal's signals come once, from the parent. Those that ask
+  /// for its end wait until it can save.
   Status start(size_t rank, char *const *arguments) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -144,8 +144,12 @@ private:
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], kParentDescriptor);
     ::posix_spawnattr_init(&attributes);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
     ::posix_spawnattr_setpgroup(&attributes, 0);
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+    EndSignals::setIn(blocked);
+    ::posix_spawnattr_setsigmask(&attributes, &blocked);
     int error = ::posix_spawn(&ranks[rank].process, "/proc/self/exe", &actions, &attributes,
                               arguments, environment.data());
     ::posix_spawn_file_actions_destroy(&actions);
@@ -251,6 +255,7 @@ Status runLocalProcesses(const std::string &artifact, char *const *arguments) {
   Result<int> port = findPort();
   if (!port)
     return port.status();
+  EndSignals signals([](int number) { lastSignal.store(number); }, /*flags=*/0);
   LocalJob job(ranks, *token, *port);
   if (Status status = job.start(arguments); !status.isOk())
     return status;
