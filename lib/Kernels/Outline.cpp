@@ -1,7 +1,8 @@
 #include "Outline.h"
-#include "dtc/Kernels/IndexMath.h"
 #include "KernelIdentity.h"
+#include "SpentSlots.h"
 #include "Updates.h"
+#include "dtc/Kernels/IndexMath.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -158,7 +159,8 @@ static SmallVector<Value> mergeAlike(ArrayRef<Value> outputs) {
   return distinct;
 }
 
-LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuilder &builder) {
+LogicalResult Outliner::launch(const Clustering &clustering, const SpentSlots &slots, int cluster,
+                               OpBuilder &builder) {
   // As they are now: launches have taken the place of what earlier clusters make.
   auto [ops, reads] = clustering.inputsOf(cluster);
   SmallVector<Value> outputs = mergeAlike(clustering.outputsOf(cluster));
@@ -174,6 +176,7 @@ LogicalResult Outliner::launch(const Clustering &clustering, int cluster, OpBuil
 
   Location loc = locationOf(outputs);
   SmallVector<int64_t> replaces = findReplaced(inputs.getArrayRef(), outputs);
+  slots.prefer(cluster, inputs.getArrayRef(), outputs, replaces);
   auto [place, fresh] = launches.try_emplace(
       identityOf(sorted, inputs.getArrayRef(), outputs, replaces));
   Launch &found = place->second;
@@ -328,13 +331,15 @@ LogicalResult Outliner::outlinePrimitives(func::FuncOp func) {
     keepView(reshape.getInput());
     reshape->moveBefore(terminator);
   };
-  for (const Clustering::Step &step : clustering.order()) {
+  const std::vector<Clustering::Step> steps = clustering.order();
+  const SpentSlots slots(clustering, steps);
+  for (const Clustering::Step &step : steps) {
     if (step.op == terminator) {
       llvm::for_each(terminator->getOperands(), keepView);
     } else if (step.op) {
       llvm::for_each(step.op->getOperands(), keepView);
       step.op->moveBefore(terminator);
-    } else if (failed(launch(clustering, step.cluster, builder))) {
+    } else if (failed(launch(clustering, slots, step.cluster, builder))) {
       return failure();
     }
   }

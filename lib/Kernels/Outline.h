@@ -14,6 +14,8 @@
 
 namespace dtc::kernels {
 
+class SpentSlots;
+
 /// Brings a flat kernel to one dimension, so that tensors of all shapes share it.
 void flatten(exec::KernelOp kernel);
 
@@ -58,7 +60,8 @@ private:
   mlir::FailureOr<Launch> joinTotals(llvm::ArrayRef<const TotalsPiece *> pieces,
                                      llvm::ArrayRef<mlir::Value> inputs);
   mlir::LogicalResult outlinePrimitives(mlir::func::FuncOp func);
-  mlir::LogicalResult launch(const Clustering &clustering, int cluster, mlir::OpBuilder &builder);
+  mlir::LogicalResult launch(const Clustering &clustering, const SpentSlots &slots, int cluster,
+                             mlir::OpBuilder &builder);
   /// A kernel without name for the cluster, not in the module yet.
   exec::KernelOp build(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<mlir::Value> inputs,
                        llvm::ArrayRef<mlir::Value> outputs, mlir::Location loc);

@@ -41,9 +41,12 @@ void Liveness::release(int buffer, bool isWrittenOver) {
 
 void Liveness::write(const ExecutionStep &step, int written) {
   const std::vector<Buffer> &buffers = execution.buffers;
-  auto reused = std::find_if(step.reads.begin(), step.reads.end(), [&](int read) {
-    return dies(read) && buffers[read].bytes == buffers[written].bytes;
-  });
+  auto fits = [&](int read) { return dies(read) && buffers[read].bytes == buffers[written].bytes; };
+  // What a slot has kept is written over first (SpentSlots.cpp), but not by what has one itself.
+  auto reused = std::ranges::find_if(
+      step.reads, [&](int read) { return fits(read) && elsewhere[read] && !elsewhere[written]; });
+  if (reused == step.reads.end())
+    reused = std::ranges::find_if(step.reads, fits);
   if (step.inPlace && reused != step.reads.end()) {
     elsewhere[written] = elsewhere[written] || elsewhere[*reused];
     elsewhere[*reused] = false; // one place is written over once
