@@ -106,7 +106,9 @@ def test_prediction_of_drawn_plans(model, devices, plan, recipe, most):
     ("qwen2", 4, "dp=4,micro_batch=1,zero=3,recompute=none", (), 0.015), ("qwen2", 2, "dp=2,zero=3,recompute=none", (), 0.015),
     # What comes before the head is gathered as the head's norm is read, after its products: 6.4 and 5.4 % of these.
     ("moe", 4, "dp=2,tp=2,zero=3,micro_batch=2", (), 0.015),
-    ("gpt2", 2, "dp=2,zero=3", (0,), 0.015)])
+    ("gpt2", 2, "dp=2,zero=3", (0,), 0.015),
+    # A gradient is summed up over tp while the next block's parameters arrive: 7.2 % of these.
+    ("llama", 4, "dp=2,tp=2,micro_batch=2,zero=3", (0,), 0.015), ("llama", 4, "dp=2,tp=2,micro_batch=2,zero=3", (1,), 0.015)])
 def test_prediction_where_blocks_scatter_and_gather(model, devices, plan, lower, most):
     for role in memory.measure(memory.Case("", "", MODELS / f"{model}.onnx", devices, plan, lower=lower)):
         assert abs(role.error) <= most, role

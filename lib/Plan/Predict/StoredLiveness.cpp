@@ -13,7 +13,8 @@ public:
   StoredFinder(const RankExecution &execution, const Problem &problem, int units,
                const std::vector<int> &unitOfStep, const StorageLevels &levels)
       : execution(execution), problem(problem), units(units), unitOfStep(unitOfStep),
-        levels(levels), readers(execution.buffers.size()), writers(execution.buffers.size(), none) {
+        levels(levels), readers(execution.buffers.size()), writers(execution.buffers.size(), none),
+        isTerm(execution.buffers.size(), false) {
     for (std::vector<size_t> &steps : first)
       steps.assign(units, none);
     for (size_t i = 0, leaving = execution.firstLeaving(); i < leaving; ++i) {
@@ -30,6 +31,9 @@ public:
           readers[buffer].push_back(i);
       for (int buffer : execution.steps[i].writes)
         writers[buffer] = i;
+      if (isSum(i))
+        for (int buffer : execution.steps[i].reads)
+          isTerm[buffer] = true;
     }
   }
 
@@ -43,7 +47,7 @@ public:
     for (const auto &[parameter, buffer] : execution.gradientBuffers)
       if (problem.values[parameter].trainable && isScattered(levels, parameter))
         addGradient(buffer);
-    for (std::vector<int64_t> *list : {&found.gathered, &found.scattered})
+    for (std::vector<int64_t> *list : {&found.gathered, &found.scattered, &found.underWay})
       std::partial_sum(list->begin(), list->end(), list->begin());
     return std::move(found);
   }
@@ -147,6 +151,39 @@ private:
         begin = std::min(begin, term);
     }
     add(found.scattered, begin, endOfUnit(made, unit), bytes);
+    addUnderWay(made, endOfUnit(made, unit));
+  }
+
+  /// What a gradient is made of is summed up over further ranks by a collective of its own. That
+  /// is waited for where the block scatters, or with one that is started later
+  /// (StartCollectives.cpp). Until then it holds what it reads, unless it sums that up in place.
+  void addUnderWay(size_t made, size_t end) {
+    std::vector<size_t> sums = {made};
+    for (int read : isSum(made) ? execution.steps[made].reads : std::vector<int>())
+      if (writers[read] != none)
+        sums.push_back(writers[read]);
+    for (size_t sum : sums) {
+      const ExecutionStep &step = execution.steps[sum];
+      if (!exchanges(step) || step.inPlace || !step.backward())
+        continue;
+      size_t until = sum + 1;
+      while (until < end && !isWaitedFor(until))
+        ++until;
+      for (int read : step.reads)
+        if (!execution.buffers[read].persistent)
+          add(found.underWay, sum + 1, until, execution.buffers[read].bytes);
+    }
+  }
+
+  static bool exchanges(const ExecutionStep &step) {
+    return step.collective && *step.collective != sharding::StepKind::Slice;
+  }
+  /// Whether a step exchanges what the backward pass goes on with.
+  bool isWaitedFor(size_t i) const {
+    const ExecutionStep &step = execution.steps[i];
+    return exchanges(step) && std::ranges::none_of(step.writes, [&](int buffer) {
+             return execution.buffers[buffer].persistent || isTerm[buffer];
+           });
   }
 
   const RankExecution &execution;
@@ -157,6 +194,7 @@ private:
   const StorageLevels &levels;
   std::vector<std::vector<size_t>> readers; ///< by buffer of a parameter: steps
   std::vector<size_t> writers;              ///< by buffer: the last step
+  std::vector<bool> isTerm;                 ///< by buffer: of a sum of gradients
   std::vector<size_t> first[2];             ///< step of each unit, by pass
   std::vector<std::pair<int, size_t>> lastReads; ///< of a parameter in a pass, by unit
   StoredLiveness found;
@@ -166,7 +204,8 @@ private:
 
 StoredLiveness nothingStored(size_t steps, int units) {
   const std::vector<int64_t> byStep(steps + 1, 0), byUnit(units, 0);
-  return {byStep, byStep, {}, byUnit, byUnit, byUnit, std::vector<size_t>(units, ~size_t{0})};
+  return {byStep, byStep, {},     byStep,
+          byUnit, byUnit, byUnit, std::vector<size_t>(units, ~size_t{0})};
 }
 
 StoredInStages storedLiveness(const RankExecution &execution, const Problem &problem, int units,

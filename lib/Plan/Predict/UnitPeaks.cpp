@@ -192,7 +192,8 @@ std::shared_ptr<const UnitNeighbours> UnitCosts::neighboursOf(const Exchanged &e
 
 /// What a step has of the parameters and gradients of its own unit.
 static int64_t storedAt(const StoredLiveness &stored, size_t step, bool scatters, bool gathers) {
-  return (scatters ? stored.scattered[step] : 0) + (gathers ? stored.gathered[step] : 0);
+  return (scatters ? stored.scattered[step] + stored.underWay[step] : 0) +
+         (gathers ? stored.gathered[step] : 0);
 }
 
 /// By step, whether its block has waited for no collective yet in the backward pass. Collectives

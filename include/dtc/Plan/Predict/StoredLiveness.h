@@ -27,6 +27,9 @@ struct StoredLiveness {
   /// Of what is scattered, tied gradients that a step's unit has scattered already. Their parts
   /// wait to be added up.
   std::vector<int64_t> tied; ///< by step; empty: none
+  /// Of a step's own unit, what is being summed up over further ranks for a gradient that is
+  /// scattered. The sum is waited for late, and what it reads is held until then.
+  std::vector<int64_t> underWay; ///< by step
   /// What a unit gathers before its forward and its backward pass, and scatters.
   std::vector<int64_t> forward, backward, gradients; ///< by unit
   /// By unit, the step of the backward pass before which the next unit's parameters are gathered:
