@@ -1,5 +1,6 @@
 #include "Emulator/Device/Settings.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -44,6 +45,14 @@ std::string readText(const char *name) {
   return text ? text : "";
 }
 
+Hang readHang(const char *name) {
+  const std::string text = readText(name);
+  if (text.empty())
+    return {};
+  const size_t nameEnd = std::min(text.find(','), text.size() - 1);
+  return {text.substr(0, nameEnd), parseNumber(name, text.c_str() + nameEnd + 1)};
+}
+
 } // namespace
 
 const Settings &settings() {
@@ -61,6 +70,7 @@ const Settings &settings() {
       readText("DTC_EMULATED_GPU_TRAFFIC"),
       readText("DTC_EMULATED_GPU_CALLS"),
       readText("DTC_EMULATED_GPU_FAILS"),
+      readHang("DTC_EMULATED_GPU_HANGS"),
   };
   return read;
 }

@@ -8,6 +8,12 @@
 
 namespace dtc::emulator {
 
+/// Nothing where the number is 0.
+struct Hang {
+  std::string name;
+  uint64_t number = 0;
+};
+
 struct Settings {
   uint64_t memory;                        // DTC_EMULATED_GPU_MEMORY: bytes, or with K, M or G
   uint64_t contextBytes;                  // DTC_EMULATED_GPU_CONTEXT; of a device's memory
@@ -22,6 +28,7 @@ struct Settings {
   std::string trafficFile;                // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
   std::string callsFile;                  // DTC_EMULATED_GPU_CALLS; empty: none is written
   std::string failingFunction;            // DTC_EMULATED_GPU_FAILS; empty: none
+  Hang hang;                              // DTC_EMULATED_GPU_HANGS: "kernel,300" (Hang.h)
 };
 
 /// Read once. A value that isn't a number ends the program with a message.

@@ -1,6 +1,7 @@
 #include "Emulator/Driver/CallLog.h"
 
 #include "Emulator/Device/Fault.h"
+#include "Emulator/Device/Hang.h"
 #include "Emulator/Device/Settings.h"
 #include "dtc-cuda/Driver.h"
 
@@ -44,6 +45,7 @@ void noteCall(const char *function) {
   }
   if (settings().failingFunction == function)
     throw Fault(cuda::CUDA_ERROR_NOT_SUPPORTED, "it was asked to fail (DTC_EMULATED_GPU_FAILS)");
+  hangIfAsked(function);
 }
 
 } // namespace dtc::emulator

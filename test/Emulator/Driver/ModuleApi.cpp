@@ -1,4 +1,5 @@
 // Modules, kernels and their launches.
+#include "Emulator/Device/Hang.h"
 #include "Emulator/Driver/Context.h"
 #include "Emulator/Interpreter/Block.h"
 #include "Emulator/PTX/Decoder.h"
@@ -166,6 +167,7 @@ void launch(Kernel &kernel, Extent blocks, Extent threads, unsigned sharedBytes,
   }
   stream.submit({"kernel " + kernel.program->name,
                  [made = std::move(made), &memory = stream.device().memory()] {
+                   hangIfAsked("kernel");
                    return runLaunch(made, memory);
                  }});
 }
