@@ -17,6 +17,7 @@
 #include "dtc-rt/Status.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -73,6 +74,8 @@ public:
   /// The same rank's end for a queue. Its collectives meet those of queues of the
   /// same name.
   virtual std::unique_ptr<Communicator> forQueue(const std::string &name) = 0;
+  /// Likewise for what ranks tell each other beside their steps: no rank is held up by it.
+  virtual std::unique_ptr<Communicator> forNews(const std::string &name) { return forQueue(name); }
   /// The group of these ranks, of which this is one; asked for before the run.
   virtual RankGroup group(const std::vector<int> &ranks) = 0;
 
@@ -104,6 +107,10 @@ public:
   /// Ends the run because this rank has waited too long: for `missing`, or, where that isn't known,
   /// for any other. Adds to the reason which rank's process doesn't answer.
   virtual Status waitedTooLong(const Status &reason, std::optional<int> missing) = 0;
+  /// Likewise where no rank is missing, but a device doesn't end what all have called. `isDone`
+  /// gives up what the device waits for of others, and says whether it has ended since. Where some
+  /// have, adds to the reason whose devices haven't.
+  virtual Status deviceTookTooLong(const Status &reason, const std::function<bool()> &isDone) = 0;
   /// Not ok after an abort.
   virtual Status check() const = 0;
   /// What the next calls are for, said when they time out.

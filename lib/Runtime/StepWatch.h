@@ -1,8 +1,9 @@
 // How long a step of this rank may take, which is known from the steps before.
 //
-//   steps of 9, 2, 0.3, 0.2 and 0.2 s, and later ones -> patience 6 s
-//   the same, but only four are over                  -> patience 180 s: they prepare much
-//   steps of 40 s, of which any are over              -> patience 800 s
+//   steps of 9, 2, 0.3 and 0.2 s, and later ones -> patience 5 s
+//   the same, but only two are over              -> patience 180 s: they prepare much
+//   steps of 0.2 s, of which only one is over    -> patience 60 s
+//   steps of 40 s, of which any are over         -> patience 800 s
 //
 // Only steps have a length that is known. Until the first one is over, and while a rank reads,
 // saves or evaluates, the time limit of the run holds.
@@ -18,32 +19,31 @@ namespace dtc::rt {
 /// Of a step where it isn't sure that nothing else than a rank that hangs makes it long.
 inline constexpr std::chrono::seconds kUnsurePatience(60);
 /// Where it is: the others then end within 10 s.
-inline constexpr std::chrono::seconds kSurePatience(6);
+inline constexpr std::chrono::seconds kSurePatience(5);
 
 /// Seconds of the steps that are over.
 class StepLengths {
 public:
   void add(double seconds) {
-    longest = std::max(longest, seconds);
-    if (++count > kPreparing)
-      longestLater = std::max(longestLater, seconds);
+    const bool isFirstPrepared = ++count == kPreparing + 1;
+    longest = isFirstPrepared ? seconds : std::max(longest, seconds);
   }
 
   /// How long another one may take.
   std::chrono::seconds patience() const {
     constexpr double kTimesLongest = 20, kMost = 1e7;
-    const bool isSure = count >= kSettled;
+    const bool isSure = count >= kPreparing;
     const auto least = static_cast<double>((isSure ? kSurePatience : kUnsurePatience).count());
-    double seconds = std::clamp(kTimesLongest * (isSure ? longestLater : longest), least, kMost);
+    double seconds = std::clamp(kTimesLongest * longest, least, kMost);
     return std::chrono::seconds(static_cast<int64_t>(std::ceil(seconds)));
   }
 
 private:
-  /// In the first ones ranks connect, code is loaded and graphs are captured.
-  static constexpr int kPreparing = 2, kSettled = 5;
+  /// In these ranks connect, code is loaded and graphs are captured. Later ones only compute.
+  static constexpr int kPreparing = 2;
 
   int64_t count = 0;
-  double longest = 0, longestLater = 0;
+  double longest = 0; ///< of those that prepare, until another one is over
 };
 
 class StepWatch {

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -76,6 +77,41 @@ def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path, delay):
     """It is named also where it has called all, and its slow GPU, which needs the process, is what the others miss."""
     said = said_of_a_hanging_rank(mlp, tmp_path / "log.jsonl", DTC_EMULATED_GPU_DELAY_US=delay)
     assert "rank 0 waited 2 s" in said and "for rank: 1, whose process does not answer" in said
+
+
+def said_where_one_never_ends(artifact, log, victim: int, what: str) -> str:
+    """By the other rank, which must end with 5 within 10 s of the last step."""
+    job = launch([endless(artifact, log)] * 2, of_rank={victim: {"DTC_EMULATED_GPU_HANGS": what}})
+    try:
+        said = job.processes[1 - victim].communicate(timeout=90)[1]
+        seconds = time.time() - log.stat().st_mtime
+        assert job.processes[1 - victim].returncode == 5
+        assert 4 < seconds < 10
+        return said
+    finally:
+        job.processes[victim].kill()
+        job.finish()
+
+
+def kernels_of_a_rank(artifact, folder, steps: int) -> int:
+    """So many does each of the two ranks launch in as many steps."""
+    launches = folder / f"launches{steps}"
+    check_call("dtc-run", *command(artifact, "--steps", steps),
+               env=os.environ | {"DTC_EMULATED_GPU_TRAFFIC": str(launches)})
+    return launches.read_text().count("\n") // 2
+
+
+def test_a_gpu_that_hangs_ends_the_others_within_10_s(mlp, tmp_path):
+    """Its process answers and has called all. That its GPU hangs shows once the others have given up their collectives."""
+    three, four = (kernels_of_a_rank(mlp, tmp_path, steps) for steps in (3, 4))
+    first_of_step_21 = three + 17 * (four - three) + 1
+    said = said_where_one_never_ends(mlp, tmp_path / "log.jsonl", victim=1, what=f"kernel,{first_of_step_21}")
+    assert "waited 5 s for its GPU" in said and "because of the device of rank: 1\n" in said, said
+
+
+def test_a_call_of_rank_0_that_hangs_ends_the_others_within_10_s(mlp, tmp_path):
+    said = said_where_one_never_ends(mlp, tmp_path / "log.jsonl", victim=0, what="cuGraphLaunch,20")
+    assert "rank 1 waited 5 s" in said and said.endswith("for rank: 0\n"), said
 
 
 def test_each_process_needs_a_gpu(mlp):

@@ -41,12 +41,13 @@ def variables(rank: int, ranks: int, port: int) -> dict[str, str]:
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
-def launch(commands: list[tuple], port: int | None = None, **extra: str) -> Launched:
-    """A command line for each rank."""
-    port = port or free_port()
+def launch(commands: list[tuple], port: int | None = None, of_rank: dict[int, dict[str, str]] | None = None,
+           **extra: str) -> Launched:
+    """A command line for each rank, and variables of some ranks alone."""
+    port, own = port or free_port(), of_rank or {}
     return Launched([
         subprocess.Popen([str(BIN / "dtc-run"), *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                         text=True, env=os.environ | variables(rank, len(commands), port) | extra)
+                         text=True, env=os.environ | variables(rank, len(commands), port) | extra | own.get(rank, {}))
         for rank, command in enumerate(commands)])
 
 
@@ -236,9 +237,9 @@ def test_who_only_knows_the_protocol_is_kept_out(mlp, tmp_path):
     words = command(mlp, "--steps", 3, "--timeout", 20, "--save-weights", weights)
     job = launch([words], port=port, WORLD_SIZE="2", DTC_JOB_TOKEN="ours")
     with when_listening(port) as stranger:
-        stranger.sendall(b"dtc-run ranks 2\0" + bytes(16))
+        stranger.sendall(b"dtc-run ranks 3\0" + bytes(16))
         answer = stranger.recv(64, socket.MSG_WAITALL)
-        assert len(answer) == 64 and answer.startswith(b"dtc-run ranks 2\0")
+        assert len(answer) == 64 and answer.startswith(b"dtc-run ranks 3\0")
         stranger.sendall(struct.pack("<4I", 1, 2, port, 1) + bytes(32) + bytes(32))
         assert stranger.recv(1) == b""  # closed without a word
     second = subprocess.Popen([str(BIN / "dtc-run"), *map(str, words)], stderr=subprocess.PIPE, stdout=subprocess.PIPE,

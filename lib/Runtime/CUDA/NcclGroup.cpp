@@ -123,8 +123,10 @@ Status RankProgress::status() const {
 }
 
 Status RankProgress::interruption() {
+  const bool doesHang = communicator.timeLimit() < wholeLimit; // others may give up theirs
   for (auto &[key, group] : groups)
-    if (Status status = group->asyncError(); !status.isOk() && communicator.check().isOk())
+    if (Status status = group->asyncError();
+        !status.isOk() && !doesHang && communicator.check().isOk())
       return fail(std::move(status));
   Status status = this->status();
   if (!status.isOk())
@@ -132,33 +134,56 @@ Status RankProgress::interruption() {
   return status;
 }
 
-/// What others do is looked at every second: the time limit may become shorter meanwhile.
-Status RankProgress::checkTime(Waiting &waiting) {
-  constexpr std::chrono::seconds kBetween(1);
+/// The time limit may become shorter meanwhile. Ranks then notice it at nearly the same time.
+bool RankProgress::isLate(Waiting &waiting) const {
+  constexpr std::chrono::milliseconds kBetween(100);
   const Clock::time_point now = Clock::now();
-  const auto isLate = [&] { return now - waiting.since >= communicator.timeLimit(); };
-  if (!isLate() && now - waiting.looked < kBetween)
-    return Status::ok();
+  const auto isOver = [&] { return now - waiting.since >= communicator.timeLimit(); };
+  if (!isOver() && now - waiting.looked < kBetween)
+    return false;
+  SharedTurn turn;
   waiting.looked = now;
   if (uint64_t activity = activityOfOthers(); activity != waiting.activity) {
     waiting.activity = activity;
     waiting.since = now;
   }
-  if (!isLate())
-    return Status::ok();
-  auto seconds = std::chrono::duration_cast<std::chrono::seconds>(communicator.timeLimit());
-  std::string waited = "rank " + std::to_string(communicator.rank()) + " waited " +
-                       std::to_string(seconds.count()) + " s ";
-  for (auto &[key, group] : groups)
-    if (std::optional<NcclGroup::Waiting> what = group->waitsFor())
-      return failLate(waited + what->text, what->rank);
-  return failLate(waited + "for its GPU, which doesn't end what all ranks have called (--timeout)",
-                  std::nullopt);
+  return isOver();
 }
 
-Status RankProgress::failLate(const std::string &text, std::optional<int> missing) {
-  Status reason(ErrorCategory::RankLost, text);
-  return fail(recording == 0 ? communicator.waitedTooLong(reason, missing) : reason);
+Status RankProgress::failLate(const std::function<Result<bool>()> &poll) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(communicator.timeLimit());
+  const std::string waited = "rank " + std::to_string(communicator.rank()) + " waited " +
+                             std::to_string(seconds.count()) + " s ";
+  std::optional<NcclGroup::Waiting> missing;
+  {
+    SharedTurn turn;
+    for (auto &[key, group] : groups)
+      if (!missing)
+        missing = group->waitsFor();
+  }
+  if (!missing)
+    return failForGpu(waited, poll);
+  const Status reason(ErrorCategory::RankLost, waited + missing->text);
+  return fail(recording == 0 ? communicator.waitedTooLong(reason, missing->rank) : reason);
+}
+
+/// Without its communicators a GPU that only waits for others ends, and one that hangs doesn't.
+Status RankProgress::failForGpu(const std::string &waited,
+                                const std::function<Result<bool>()> &poll) {
+  const Status reason(ErrorCategory::RankLost,
+                      waited +
+                          "for its GPU, which doesn't end what all ranks have called (--timeout)");
+  if (recording != 0)
+    return fail(reason);
+  const Clock::time_point begin = Clock::now();
+  return fail(communicator.deviceTookTooLong(reason, [&] {
+    if (Clock::now() - begin < kNoticeTime)
+      return false;
+    SharedTurn turn;
+    abortGroups();
+    Result<bool> done = poll();
+    return done && *done;
+  }));
 }
 
 uint64_t RankProgress::activityOfOthers() const {

@@ -9,10 +9,13 @@
 #include "GroupSplits.h"
 #include "SharedTurn.h"
 
+#include "../EndedDevices.h"
+
 #include "dtc-rt/Communicator.h"
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 namespace dtc::rt::cuda {
@@ -29,7 +32,8 @@ struct RecordedCall {
 class RankProgress {
 public:
   RankProgress(Communicator &communicator, LedgerBook &book, LoadedOnce<Nccl> &library)
-      : communicator(communicator), book(book), library(library) {}
+      : communicator(communicator), book(book), library(library),
+        wholeLimit(communicator.timeLimit()) {}
   ~RankProgress();
 
   /// The group of these ranks, which this rank takes part in; `call` is the first.
@@ -70,11 +74,12 @@ private:
     Clock::time_point since = Clock::now(); ///< when they had done all that
     Clock::time_point looked = since;       ///< when this was looked at
   };
-  /// Fails where other ranks have done nothing for too long. Says which of them this one waits for,
-  /// or that its GPU hangs.
-  Status checkTime(Waiting &waiting);
-  /// Fails because this rank has waited too long.
-  Status failLate(const std::string &text, std::optional<int> missing);
+  /// Whether other ranks have done nothing for too long.
+  bool isLate(Waiting &waiting) const;
+  /// Fails because this rank has waited too long: for others that it names, or for its GPU.
+  Status failLate(const std::function<Result<bool>()> &poll);
+  /// Fails because its GPU doesn't end what all have called.
+  Status failForGpu(const std::string &waited, const std::function<Result<bool>()> &poll);
   uint64_t activityOfOthers() const;
   void abortGroups();
 
@@ -86,6 +91,7 @@ private:
   uint64_t recording = 0, recordings = 0;
   std::vector<RecordedCall> recordedCalls;
   Status failure = Status::ok();
+  const std::chrono::milliseconds wholeLimit; ///< it is shorter where steps hang
 };
 
 class NcclGroup {
@@ -142,8 +148,9 @@ private:
 };
 
 template <typename Poll> Status RankProgress::await(Poll &&poll) {
-  constexpr auto kMostSleep = std::chrono::microseconds(500);
-  auto sleep = std::chrono::microseconds(10);
+  constexpr std::chrono::microseconds kShortSleep(500), kLongSleep(100'000);
+  std::chrono::microseconds sleep(10);
+  const Clock::time_point begin = Clock::now();
   Waiting waiting{activityOfOthers()};
   for (;;) {
     {
@@ -153,11 +160,13 @@ template <typename Poll> Status RankProgress::await(Poll &&poll) {
         return fail(done.status());
       if (Status status = interruption(); *done || !status.isOk())
         return status;
-      if (Status status = checkTime(waiting); !status.isOk())
-        return status;
     }
+    if (isLate(waiting))
+      return failLate(poll);
     std::this_thread::sleep_for(sleep);
-    sleep = std::min(2 * sleep, kMostSleep);
+    // Who wakes often for long looks as if it were held up (HeldUp.h).
+    const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin);
+    sleep = std::min(2 * sleep, std::clamp(waited / 100, kShortSleep, kLongSleep));
   }
 }
 

@@ -92,7 +92,7 @@ Status ProcessLedger::hearCall(int rank, std::shared_ptr<const ExchangeCall> cal
 }
 
 ProcessLedgerBook::ProcessLedgerBook(Communicator &communicator)
-    : communicator(communicator), queue(communicator.forQueue("ledgers")) {
+    : communicator(communicator), queue(communicator.forNews("ledgers")) {
   queue->setPurpose("the list of calls");
   thread = std::thread([this] {
     try {

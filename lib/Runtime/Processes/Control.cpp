@@ -14,8 +14,8 @@ constexpr uint32_t kMostFrameBytes = 64 << 20;
 } // namespace
 
 ProcessWorld::Impl::Impl(const Launch &launch, std::chrono::milliseconds timeLimit)
-    : launch(launch), wholeLimit(timeLimit), timeLimit(timeLimit), acceptor(io),
-      work(asio::make_work_guard(io)) {}
+    : launch(launch), wholeLimit(timeLimit), timeLimit(timeLimit), devices(launch.worldSize),
+      acceptor(io), work(asio::make_work_guard(io)) {}
 
 ProcessWorld::Impl::~Impl() {
   io.stop();
@@ -70,6 +70,9 @@ void ProcessWorld::Impl::handle(int peer, FrameKind kind, const std::string &tex
     break;
   case FrameKind::TimedOut:
     hearTimedOut(text);
+    break;
+  case FrameKind::DeviceEnded:
+    hearDeviceEnded(peer);
     break;
   case FrameKind::Stalled:
     hearStalled(text);

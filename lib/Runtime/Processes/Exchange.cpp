@@ -33,8 +33,8 @@ std::string atPurpose(const ExchangeCall &call) {
 
 } // namespace
 
-Exchange::Exchange(ProcessWorld::Impl &world, std::string queue)
-    : world(world), queue(std::move(queue)) {
+Exchange::Exchange(ProcessWorld::Impl &world, std::string queue, Use use)
+    : world(world), queue(std::move(queue)), waiter(io, use == Use::Steps) {
   world.attach(waiter);
 }
 

@@ -17,8 +17,9 @@ struct ExchangeCall {
 
 class Exchange {
 public:
-  /// `queue`: exchanges meet those of the same name.
-  Exchange(ProcessWorld::Impl &world, std::string queue);
+  enum class Use { Steps, News };
+  /// `queue`: exchanges meet those of the same name. No rank is held up by news.
+  Exchange(ProcessWorld::Impl &world, std::string queue, Use use);
   ~Exchange();
 
   /// At most one of each kind for a peer.
@@ -69,7 +70,7 @@ private:
   ProcessWorld::Impl &world;
   std::string queue;
   asio::io_context io{1}; // for one thread; destroyed after the sockets
-  Waiter waiter{io};
+  Waiter waiter;
   std::map<int, asio::ip::tcp::socket> sockets;
   uint64_t signature = 0; ///< of the call under way, likewise below
   std::vector<Sent> sent;

@@ -15,7 +15,7 @@ using Nonce = std::array<uint8_t, 16>;
 using Proof = std::array<uint8_t, 32>;
 
 struct Greeting {
-  char protocol[16] = "dtc-run ranks 2";
+  char protocol[16] = "dtc-run ranks 3";
   Nonce nonce{};
 };
 struct Answer {

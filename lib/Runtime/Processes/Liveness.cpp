@@ -4,9 +4,11 @@
 // waits. A process that is stopped or cut off falls silent. One that hangs in its own code does
 // not, but those that wait for it lead to it (WaitChain.h).
 //
-// They also tell the step in which they are. Where all are in one for too long (StallFinder.h),
-// rank 0 has those that wait give up at once rather than at the time limit.
+// They also tell the step in which they are, and whether their machine or network holds them up.
+// Where all are in a step for too long (StallFinder.h), rank 0 has those that wait give up at once
+// rather than at the time limit.
 #include "../WaitChain.h"
+#include "NetworkState.h"
 #include "Peers.h"
 
 #include <algorithm>
@@ -39,7 +41,7 @@ int32_t numberOf(const std::string &bytes) {
 /// What a process tells of itself in a beat.
 struct Beat {
   int64_t step = 0, patience = 0; ///< of its pulse, in seconds
-  int64_t isHeldUp = 0;
+  int64_t isHeldUp = 0, usesUnseenNetwork = 0;
   int64_t waitsFor = kNoRank;
 };
 
@@ -58,7 +60,7 @@ void ProcessWorld::Impl::detach(Waiter &waiter) {
 /// Any of the ranks that this one waits for, or -1; under the mutex.
 int ProcessWorld::Impl::waitsFor() const {
   for (const Waiter *waiter : waiters)
-    if (int peer = waiter->peer.load(); peer >= 0)
+    if (int peer = waiter->peer.load(); peer >= 0 && waiter->holdsUp)
       return peer;
   return -1;
 }
@@ -71,11 +73,13 @@ asio::awaitable<void> ProcessWorld::Impl::beat() {
     std::vector<int> peers;
     int silent = -1;
     Beat own;
-    const bool isHeldUp = heldUp.look();
+    const NetworkState network = lookAtNetworks();
+    const bool isHeldUp = heldUp.look() || network.isStalled;
     {
       std::lock_guard lock(mutex);
       steps.isHeldUp = isHeldUp;
-      own = {steps.pulse.step, steps.pulse.patience.count(), isHeldUp, waitsFor()};
+      own = {steps.pulse.step, steps.pulse.patience.count(), isHeldUp, network.isUnseen,
+             waitsFor()};
       for (auto &[peer, control] : controls) {
         peers.push_back(peer);
         if (++control.silentBeats > kMostSilentBeats)
@@ -103,6 +107,7 @@ void ProcessWorld::Impl::hearAlive(int peer, const std::string &text) {
   std::memcpy(&beat, text.data(), sizeof(beat));
   std::lock_guard lock(mutex);
   controls[peer].waitsFor = static_cast<int>(beat.waitsFor);
+  controls[peer].usesUnseenNetwork = beat.usesUnseenNetwork != 0;
   controls[peer].steps = {{beat.step, std::chrono::seconds(beat.patience)}, beat.isHeldUp != 0};
 }
 
@@ -112,13 +117,15 @@ void ProcessWorld::Impl::setPulse(const StepPulse &said) {
   timeLimit = wholeLimit;
 }
 
-/// What is silent is found by that. Networks between machines may stall for longer than a step.
+/// What is silent is found by that. Networks between machines may stall for longer than a step, of
+/// which some don't tell.
 std::optional<std::chrono::seconds> ProcessWorld::Impl::findStall() {
   std::lock_guard lock(mutex);
   std::vector<RankBeat> all{steps};
   for (const auto &[peer, control] : controls) {
     all.push_back(control.steps);
-    if (!control.isNear || control.silentBeats >= kSilentBeats)
+    const bool mayStall = !control.isNear && control.usesUnseenNetwork;
+    if (mayStall || control.silentBeats >= kSilentBeats)
       all.back().isHeldUp = true;
   }
   return stallFinder.find(all);
@@ -136,14 +143,46 @@ void ProcessWorld::Impl::shortenLimit(std::chrono::milliseconds limit) {
     asio::post(waiter->io, [] {}); // it looks at the limit again
 }
 
-Status ProcessWorld::Impl::timedOut(const Status &status, std::optional<int> missing) {
+void ProcessWorld::Impl::tellTimedOut(const Status &status, std::optional<int> missing) {
   if (launch.rank == 0)
     asio::co_spawn(io, blame(missing, status.message()), asio::detached);
   else
     post(0, FrameKind::TimedOut, bytesOf(missing.value_or(kNoRank)) + status.message());
+}
+
+Status ProcessWorld::Impl::timedOut(const Status &status, std::optional<int> missing) {
+  tellTimedOut(status, missing);
   waitFor(kBlameLimit, [&] { return isAborted(); });
   abort(status);
   return check();
+}
+
+/// How long devices need to end is known where steps have hung for long.
+Status ProcessWorld::Impl::deviceTimedOut(const Status &status,
+                                          const std::function<bool()> &isDone) {
+  const std::chrono::milliseconds stall = limit();
+  if (stall >= wholeLimit)
+    return timedOut(status, std::nullopt);
+  tellTimedOut(status, std::nullopt);
+  constexpr std::chrono::milliseconds kPause(10);
+  const auto end = Clock::now() + timeToEnd(stall) + kBlameLimit;
+  for (bool hasEnded = false; !isAborted() && Clock::now() < end;) {
+    if (!hasEnded && isDone()) {
+      hasEnded = true;
+      if (launch.rank == 0)
+        hearDeviceEnded(0);
+      else
+        post(0, FrameKind::DeviceEnded, "");
+    }
+    waitFor(kPause, [&] { return isAborted(); });
+  }
+  abort(status);
+  return check();
+}
+
+void ProcessWorld::Impl::hearDeviceEnded(int rank) {
+  std::lock_guard lock(mutex);
+  devices.add(rank);
 }
 
 void ProcessWorld::Impl::hearTimedOut(const std::string &text) {
@@ -157,10 +196,26 @@ void ProcessWorld::Impl::hearTimedOut(const std::string &text) {
 }
 
 asio::awaitable<void> ProcessWorld::Impl::blame(std::optional<int> missing, std::string text) {
-  const bool hasShown = limit() < wholeLimit;
-  asio::steady_timer timer(io, hasShown ? std::chrono::milliseconds(0) : kBlameTime);
-  co_await timer.async_wait(asio::use_awaitable);
+  const std::chrono::milliseconds stall = limit();
+  if (stall >= wholeLimit)
+    co_await asio::steady_timer(io, kBlameTime).async_wait(asio::use_awaitable);
+  else if (!missing)
+    co_await awaitDevices(stall);
   abort({ErrorCategory::RankLost, text + whoIsToBlame(missing)});
+}
+
+/// Until all devices have ended or those that haven't hang, or a rank has said for whom it waits.
+asio::awaitable<void> ProcessWorld::Impl::awaitDevices(std::chrono::milliseconds stall) {
+  auto areAll = [&] {
+    std::lock_guard lock(mutex);
+    return devices.areAll();
+  };
+  const auto end = Clock::now() + timeToEnd(stall);
+  asio::steady_timer timer(io);
+  while (!isAborted() && !areAll() && Clock::now() < end) {
+    timer.expires_after(std::chrono::milliseconds(10));
+    co_await timer.async_wait(asio::use_awaitable);
+  }
 }
 
 /// What to add to the words of a rank that has waited too long.
@@ -176,7 +231,7 @@ std::string ProcessWorld::Impl::whoIsToBlame(std::optional<int> missing) const {
     for (auto &[peer, control] : controls)
       if (rank < 0 && isSilent(peer))
         rank = peer;
-    text = rank < 0 ? "" : ", or for rank: " + std::to_string(rank);
+    text = rank < 0 ? devices.namingOthers() : ", or for rank: " + std::to_string(rank);
   }
   if (rank >= 0)
     rank = lastOfChain(rank, [&](int of) {

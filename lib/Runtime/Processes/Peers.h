@@ -7,6 +7,7 @@
 
 #include "dtc-rt/Processes/ProcessCommunicator.h"
 
+#include "../EndedDevices.h"
 #include "../HeldUp.h"
 #include "../StallFinder.h"
 #include "Handshake.h"
@@ -24,8 +25,9 @@ namespace dtc::rt {
 
 /// Waiting that ends when the run is aborted.
 struct Waiter {
-  explicit Waiter(asio::io_context &io) : io(io) {}
+  Waiter(asio::io_context &io, bool holdsUp) : io(io), holdsUp(holdsUp) {}
   asio::io_context &io;
+  const bool holdsUp;        ///< the rank, while it waits
   std::atomic<int> peer{-1}; ///< a rank that is waited for; -1: none
 };
 
@@ -60,11 +62,13 @@ public:
   /// Ends the run because a rank has waited too long, for `missing` where that is known, and names
   /// the rank to blame.
   Status timedOut(const Status &status, std::optional<int> missing);
+  /// Likewise, as Communicator::deviceTookTooLong.
+  Status deviceTimedOut(const Status &status, const std::function<bool()> &isDone);
   void attach(Waiter &waiter);
   void detach(Waiter &waiter);
 
 private:
-  enum class FrameKind : uint32_t { Table, Abort, Done, Alive, TimedOut, Stalled };
+  enum class FrameKind : uint32_t { Table, Abort, Done, Alive, TimedOut, DeviceEnded, Stalled };
   struct FrameHead {
     FrameKind kind;
     uint32_t bytes;
@@ -78,6 +82,7 @@ private:
     bool isNear = false; ///< on this machine
     int waitsFor = -1;   ///< as it said last, likewise below
     RankBeat steps;
+    bool usesUnseenNetwork = false;
   };
   using StreamKey = std::pair<int, std::array<uint8_t, 32>>;
 
@@ -106,10 +111,13 @@ private:
 
   // Liveness.cpp
   asio::awaitable<void> beat();
+  void tellTimedOut(const Status &status, std::optional<int> missing);
   asio::awaitable<void> blame(std::optional<int> missing, std::string text);
+  asio::awaitable<void> awaitDevices(std::chrono::milliseconds stall);
   std::string whoIsToBlame(std::optional<int> missing) const;
   void hearAlive(int peer, const std::string &text);
   void hearTimedOut(const std::string &text);
+  void hearDeviceEnded(int rank);
   /// Of rank 0, after each beat, as StallFinder::find.
   std::optional<std::chrono::seconds> findStall();
   void hearStalled(const std::string &text);
@@ -136,7 +144,8 @@ private:
   std::map<StreamKey, int> arrived; ///< descriptors of connections that nobody has asked for yet
   std::set<Waiter *> waiters;
   RankBeat steps;          ///< of this rank
-  StallFinder stallFinder; ///< of rank 0, on the thread of `io` as the next
+  EndedDevices devices;    ///< of rank 0
+  StallFinder stallFinder; ///< likewise, on the thread of `io` as the next
   HeldUp heldUp;
 
   asio::io_context io;

@@ -68,15 +68,19 @@ Range pieceOf(const Range &part, int64_t number, int64_t elements) {
 
 class ProcessCommunicator : public Communicator {
 public:
-  ProcessCommunicator(ProcessWorld::Impl &world, const std::string &queue)
-      : world(world), collectives(world, "queue " + queue) {}
+  ProcessCommunicator(ProcessWorld::Impl &world, const std::string &queue,
+                      Exchange::Use use = Exchange::Use::Steps)
+      : world(world), use(use), collectives(world, "queue " + queue, use) {}
 
   int rank() const override { return world.rank(); }
   int worldSize() const override { return world.worldSize(); }
   std::chrono::milliseconds timeLimit() const override { return world.limit(); }
   void setPulse(const StepPulse &pulse) override { world.setPulse(pulse); }
   std::unique_ptr<Communicator> forQueue(const std::string &name) override {
-    return std::make_unique<ProcessCommunicator>(world, name);
+    return std::make_unique<ProcessCommunicator>(world, name, use);
+  }
+  std::unique_ptr<Communicator> forNews(const std::string &name) override {
+    return std::make_unique<ProcessCommunicator>(world, name, Exchange::Use::News);
   }
 
   RankGroup group(const std::vector<int> &ranks) override {
@@ -238,6 +242,9 @@ public:
   Status waitedTooLong(const Status &reason, std::optional<int> missing) override {
     return world.timedOut(reason, missing);
   }
+  Status deviceTookTooLong(const Status &reason, const std::function<bool()> &isDone) override {
+    return world.deviceTimedOut(reason, isDone);
+  }
   Status check() const override { return world.check(); }
 
 private:
@@ -261,11 +268,11 @@ private:
     auto key = std::tuple(from, to, channel);
     auto known = channels.find(key);
     if (known == channels.end())
-      known =
-          channels
-              .try_emplace(key, world,
-                           "channel " + std::to_string(channel) + " from " + std::to_string(from))
-              .first;
+      known = channels
+                  .try_emplace(
+                      key, world,
+                      "channel " + std::to_string(channel) + " from " + std::to_string(from), use)
+                  .first;
     return known->second;
   }
 
@@ -378,6 +385,7 @@ private:
   }
 
   ProcessWorld::Impl &world;
+  const Exchange::Use use;
   Exchange collectives;
   std::map<std::tuple<int, int, uint32_t>, Exchange> channels; ///< by sender, receiver, channel
   std::vector<char> staging;

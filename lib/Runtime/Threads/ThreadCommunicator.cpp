@@ -169,6 +169,9 @@ public:
     world.abort(reason);
     return reason;
   }
+  Status deviceTookTooLong(const Status &reason, const std::function<bool()> &isDone) override {
+    return world.deviceTimedOut(number, reason, isDone);
+  }
   Status check() const override { return world.check(); }
 
 private:

@@ -183,6 +183,34 @@ Status ThreadWorld::Impl::timedOut(int rank, const char *what, const char *purpo
   return status;
 }
 
+bool ThreadWorld::Impl::haveDevicesEnded() {
+  std::lock_guard lock(mutex);
+  return devices.areAll();
+}
+
+/// How long devices need to end is known where steps have hung for long.
+Status ThreadWorld::Impl::deviceTimedOut(int rank, const Status &reason,
+                                         const std::function<bool()> &isDone) {
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::milliseconds stall = limit();
+  std::string naming;
+  if (stall < wholeLimit) {
+    const auto end = Clock::now() + timeToEnd(stall);
+    for (bool hasEnded = false; !isAborted() && !haveDevicesEnded() && Clock::now() < end;) {
+      if (!hasEnded && isDone()) {
+        std::lock_guard lock(mutex);
+        devices.add(rank);
+        hasEnded = true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::lock_guard lock(mutex);
+    naming = devices.namingOthers();
+  }
+  abort({ErrorCategory::RankLost, reason.message() + naming});
+  return this->reason();
+}
+
 Status ThreadWorld::Impl::check() const {
   if (!isAborted())
     return Status::ok();

@@ -1,6 +1,7 @@
 // Where the threads of a group of ranks meet.
 #pragma once
 
+#include "../EndedDevices.h"
 #include "ThreadMailbox.h"
 #include "ThreadPulses.h"
 
@@ -65,7 +66,7 @@ private:
 class ThreadWorld::Impl {
 public:
   Impl(int worldSize, std::chrono::milliseconds timeLimit)
-      : worldSize(worldSize), wholeLimit(timeLimit), timeLimit(timeLimit),
+      : worldSize(worldSize), wholeLimit(timeLimit), timeLimit(timeLimit), devices(worldSize),
         pulses(worldSize, [this](std::chrono::seconds stall) { shortenLimit(stall); }) {}
 
   int size() const { return worldSize; }
@@ -86,8 +87,11 @@ public:
   /// Ends the run because a rank has waited too long for others, and names the one to blame. No
   /// group or mailbox is locked by the caller.
   Status timedOut(int rank, const char *what, const char *purpose, const std::vector<int> &missing);
+  /// As Communicator::deviceTookTooLong.
+  Status deviceTimedOut(int rank, const Status &reason, const std::function<bool()> &isDone);
 
 private:
+  bool haveDevicesEnded();
   /// Those that there are.
   struct Places {
     std::vector<ThreadGroup *> groups;
@@ -109,6 +113,7 @@ private:
   std::map<std::tuple<int, int, uint32_t>, ThreadMailbox> mailboxes;
   std::atomic<bool> aborted{false};
   Status why = Status::ok();
+  EndedDevices devices;
   ThreadPulses pulses; ///< ends first: it changes the limit
 };
 

@@ -140,4 +140,36 @@ TEST_P(StepsTest, RanksThatSayNothingHaveTheWholeLimit) {
   }));
 }
 
+/// All ranks have called the same, of which a device ends nothing.
+class DevicesTest : public CommunicatorTest {
+protected:
+  /// `hangs` says which devices don't end though their ranks wait for no others any more.
+  std::vector<Status> whereDevicesHang(const std::function<bool(int)> &hangs) {
+    return onRanks(3, [&](Communicator &c) {
+      c.setPulse({/*step=*/7, /*patience=*/1s});
+      while (c.timeLimit() != 1s)
+        std::this_thread::sleep_for(5ms);
+      return c.deviceTookTooLong({ErrorCategory::RankLost, "a rank waited for its device"},
+                                 [&] { return !hangs(c.rank()); });
+    });
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DevicesTest, testing::Values(false, true));
+
+TEST_P(DevicesTest, TheOneThatHangsIsNamed) {
+  for (const Status &status : whereDevicesHang([](int rank) { return rank == 1; }))
+    EXPECT_NE(
+        status.message().find("a rank waited for its device, because of the device of rank: 1"),
+        std::string::npos)
+        << status.message();
+}
+
+TEST_P(DevicesTest, NoneIsNamedWhereAllHaveEnded) {
+  for (const Status &status : whereDevicesHang([](int) { return false; })) {
+    EXPECT_EQ(status.category(), ErrorCategory::RankLost);
+    EXPECT_EQ(status.message().find("because"), std::string::npos) << status.message();
+  }
+}
+
 } // namespace

@@ -57,6 +57,9 @@ public:
   Status waitedTooLong(const Status &reason, std::optional<int> missing) override {
     return other->waitedTooLong(reason, missing);
   }
+  Status deviceTookTooLong(const Status &reason, const std::function<bool()> &isDone) override {
+    return other->deviceTookTooLong(reason, isDone);
+  }
   Status check() const override { return other->check(); }
 
 private:

@@ -19,14 +19,13 @@ std::chrono::seconds patienceAfter(std::initializer_list<double> seconds) {
 
 TEST(StepWatch, TheFirstStepsSayLittleAboutLaterOnes) {
   EXPECT_EQ(patienceAfter({0.001}), 60s);
-  EXPECT_EQ(patienceAfter({0.001, 0.001, 0.001, 0.001}), 60s);
   EXPECT_EQ(patienceAfter({40}), 800s);
-  EXPECT_EQ(patienceAfter({9, 2, 0.3, 0.2}), 180s);
+  EXPECT_EQ(patienceAfter({9, 2}), 180s);
 }
 
-TEST(StepWatch, AStepMayTakeSixSecondsOrTwentyTimesTheLongest) {
-  EXPECT_EQ(patienceAfter({0.001, 0.001, 0.001, 0.001, 0.001}), 6s);
-  EXPECT_EQ(patienceAfter({9, 2, 0.3, 0.2, 0.2}), 6s) << "what is prepared doesn't count";
+TEST(StepWatch, AStepMayTakeFiveSecondsOrTwentyTimesTheLongest) {
+  EXPECT_EQ(patienceAfter({0.001, 0.001}), 5s);
+  EXPECT_EQ(patienceAfter({9, 2, 0.2}), 5s) << "what is prepared doesn't count";
   EXPECT_EQ(patienceAfter({9, 2, 0.3, 0.2, 0.2, 1.5, 0.2}), 30s) << "ranks share processors";
   EXPECT_EQ(patienceAfter({40, 40, 40, 40, 40}), 800s);
   EXPECT_EQ(patienceAfter({1, 1, 1e30, 1, 1}), 10000000s);
@@ -36,13 +35,13 @@ TEST(StepWatch, WhatIsSavedIsNoPartOfAStep) {
   ThreadWorld world(1, 20s);
   test::RecordedPulses pulses(world.communicator(0));
   StepWatch watch(pulses);
-  for (int64_t step = 1; step < 5; ++step)
-    watch.endStep(step, 0.1);
+  watch.endStep(1, 0.1);
   EXPECT_EQ(pulses.patiences.back(), 60s);
+  watch.endStep(2, 0.1);
   watch.leaveOut(30);
-  watch.endStep(5, 30.1);
-  EXPECT_EQ(pulses.patiences.back(), 6s);
-  watch.endStep(6, 30.1);
+  watch.endStep(3, 30.1);
+  EXPECT_EQ(pulses.patiences.back(), 5s);
+  watch.endStep(4, 30.1);
   EXPECT_EQ(pulses.patiences.back(), 602s);
 }
 
