@@ -80,7 +80,6 @@ private:
       for (int stage : sum.stages)
         if (int rank = step.rankOf(stage); !llvm::is_contained(terms, rank))
           terms.push_back(rank);
-      llvm::sort(terms);
       if (sum.role.getKind() == RoleKind::Loss) {
         facts.lossRank = terms.back();
         continue;
@@ -91,13 +90,12 @@ private:
         facts.countedOn[sum.role.getName()] = terms.back();
         continue;
       }
-      SmallVector<int> holders = takersOf(RoleKind::Parameter, sum.role.getName());
-      for (int rank : terms)
+      SmallVector<int> holders = terms;
+      for (int rank : takersOf(RoleKind::Parameter, sum.role.getName()))
         if (!llvm::is_contained(holders, rank))
           holders.push_back(rank);
-      llvm::sort(holders);
       facts.parameters.push_back(
-          {sum.role.getName().str(), holders, terms, sum.stages.front(), areApart(holders)});
+          {sum.role.getName().str(), terms, holders, sum.stages.front(), areApart(holders)});
     }
   }
 

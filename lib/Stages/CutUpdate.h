@@ -28,8 +28,9 @@ namespace dtc::stages {
 /// Where the parameters that a step trains are.
 struct TrainedParameter {
   std::string name;
-  llvm::SmallVector<int> holders; ///< ranks that have it, ascending
-  llvm::SmallVector<int> terms;   ///< of these, which have a term of its gradient
+  /// Ranks that have a term of its gradient, as their first stages with one follow each other.
+  llvm::SmallVector<int> terms;
+  llvm::SmallVector<int> holders; ///< these, then others that have it: terms are added so
   int countedAt = 0;              ///< stage that counts it for the gradient norm
   bool apart = false;             ///< holders have different meshes
 };

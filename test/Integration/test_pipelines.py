@@ -3,9 +3,11 @@
 import json
 import zipfile
 
+import numpy
 import pytest
 
-from conftest import MODELS, call, check_call, compare_steps, reference
+from conftest import MODELS, call, check_call, compare_steps, encode_model, reference
+from llama_graph import FLOAT, INT64, Graph, value_info
 from test_training import compare_weights
 
 ONE_F_ONE_B = "pp=2,dp=1,schedule=1f1b,micro_batch=1"
@@ -85,6 +87,38 @@ def test_a_v_agrees_bitwise(trainer):
     """The first and the last stage lie on one rank, which sums a tied weight's gradients in one place: Llama has none."""
     check_bitwise(trainer, "llama", [(4, "pp=4,dp=1,schedule=1f1b,micro_batch=1"),
                                      (2, "pp=2,dp=1,schedule=zbv,micro_batch=1")])
+
+
+def layers_that_share(path, layers: int, shared: set[int]):
+    graph = Graph()
+    graph.lines.append(value_info("input", "input_ids", [1, 16], INT64, "USER_INPUT"))
+    x = graph.node("Gather", "embed", graph.parameter("embed.weight", 7, 256), "input_ids")
+    common = graph.parameter("common.weight", 256, 256)
+    for layer in range(layers):
+        weight = common if layer in shared else graph.parameter(f"{layer}.weight", 256, 256)
+        made = graph.node("Tanh", f"{layer}.tanh", graph.node("MatMul", f"{layer}.product", x, weight))
+        x = graph.node("Add", f"{layer}.add", x, made)
+    logits = graph.linear("logits", x, 256, 7)
+    graph.lines.append(value_info("output", logits, [1, 16, 7], FLOAT))
+    body = "\n".join(graph.lines)
+    return encode_model(f'ir_version: 10 opset_import {{ version: 24 }} graph {{ name: "shared" {body} }}', path)
+
+
+def test_ranks_that_share_a_weight_add_their_terms_in_the_order_of_stages(tmp_path):
+    """Stages 2, 3 and 4 do. Under an interleaved schedule they lie on ranks 2, 0 and 1."""
+    path = layers_that_share(tmp_path / "m.onnx", 6, {2, 3, 4})
+    (numpy.arange(2000) * 7919 % 61 % 7).astype("u2").tofile(tmp_path / "tokens.bin")
+    saved = []
+    for devices, plan, ranks in ((6, "pp=6,schedule=gpipe", "2, 3, 4"), (6, "pp=6,schedule=1f1b", "2, 3, 4"),
+                                 (3, "pp=3,schedule=interleaved,chunks=2", "2, 0, 1")):
+        job = ["dtc", "compile", path, "--target", "cpu", "--cluster", "cpu", "--devices", devices, "--plan", f"{plan},dp=1,micro_batch=1",
+               "--loss", "cross_entropy", "--global-batch", 8, "--lr", 0.01]
+        assert f"stages [{ranks}] : tensor<256x256xf32>" in check_call(*job, "--emit", "partition").out
+        check_call(*job, "--init", "-o", tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "tokens.bin", "--no-shuffle", "--steps", 6,
+                   "--save-weights", tmp_path / "w.safetensors")
+        saved.append((tmp_path / "w.safetensors").read_bytes())
+    assert len(set(saved)) == 1
 
 
 @pytest.mark.parametrize("schedule", ["zb", "list"])
