@@ -3,8 +3,10 @@
 #include "Rounds.h"
 
 #include "dtc/Dialect/Graph/AlikeOps.h"
+#include "dtc/Dialect/Graph/FilledView.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Dialect/Graph/StridedReads.h"
+#include "dtc/Plan/Plan/Padding.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
 using namespace mlir;
@@ -36,6 +38,7 @@ private:
   const plan::Op *likeOf(Operation *op);
   LogicalResult addResults();
   FailureOr<ValueId> addValue(Value value, plan::Value facts);
+  void addPadding();
   void addOptimizer();
   void addBatch();
 
@@ -277,6 +280,22 @@ LogicalResult Extractor::addResults() {
   return success();
 }
 
+/// Of the weights that the graph sees longer than files have them.
+void Extractor::addPadding() {
+  llvm::StringMap<ArrayRef<int64_t>> filled;
+  for (auto parameter : module.getOps<ParameterOp>())
+    filled[parameter.getSymName()] = filledOf(parameter);
+  std::map<ValueId, std::vector<int64_t>> padded;
+  for (ValueId id = 0; id < static_cast<ValueId>(problem.arguments); ++id) {
+    const plan::Value &value = problem.values[id];
+    auto known = filled.find(value.name);
+    if (value.kind == ValueKind::Parameter && known != filled.end() &&
+        known->second != ArrayRef(value.shape))
+      padded[id] = known->second.vec();
+  }
+  plan::markPadding(problem, padded);
+}
+
 //===-- the step ----------------------------------------------------------===//
 
 void Extractor::addOptimizer() {
@@ -338,6 +357,7 @@ FailureOr<Problem> Extractor::run() {
     return func.emitError("must have one block to be planned"), failure();
   if (failed(addArguments()) || failed(addOps()) || failed(addResults()))
     return failure();
+  addPadding();
   addOptimizer();
   addBatch();
   if (std::string error = plan::check(problem); !error.empty())

@@ -78,6 +78,7 @@ Rates ratesOf(const Prediction &predicted, const Degrees &degrees, const PlanFac
   Rates rates;
   rates.tokens = samples * double(facts.problem.tokensPerSample) * perDevice;
   rates.flops = predicted.modelFlops * perDevice;
+  rates.padding = predicted.paddingFlops * perDevice;
   rates.mfu = peak > 0 ? rates.flops / peak : 0;
   return rates;
 }

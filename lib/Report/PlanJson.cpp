@@ -95,18 +95,18 @@ ordered_json predictionJson(const Prediction &predicted, const Degrees &degrees,
                             const PlanFacts &facts) {
   Rates rates = ratesOf(predicted, degrees, facts);
   const plan::MemoryUse &memory = predicted.memory;
-  ordered_json json = {
-      {"step_time_s", knownOrNull(predicted.stepSeconds)},
-      {"tokens_per_s_per_device", knownOrNull(rates.tokens)},
-      {"model_tflops_per_device", knownOrNull(rates.flops / 1e12)},
-      {"mfu", knownOrNull(rates.mfu)},
-      {"peak_memory_bytes", memory.total()},
-      {"fits", predicted.fits()},
-      {"bubble_fraction", predicted.bubbleFraction},
-      {"exposed_communication_s", predicted.communicationSeconds},
-      {"time", partsJson(predicted.parts)},
-      {"memory", memoryJson(memory)},
-      {"workspace_bytes", memory.workspace}};
+  ordered_json json = {{"step_time_s", knownOrNull(predicted.stepSeconds)},
+                       {"tokens_per_s_per_device", knownOrNull(rates.tokens)},
+                       {"model_tflops_per_device", knownOrNull(rates.flops / 1e12)},
+                       {"padding_tflops_per_device", rates.padding / 1e12},
+                       {"mfu", knownOrNull(rates.mfu)},
+                       {"peak_memory_bytes", memory.total()},
+                       {"fits", predicted.fits()},
+                       {"bubble_fraction", predicted.bubbleFraction},
+                       {"exposed_communication_s", predicted.communicationSeconds},
+                       {"time", partsJson(predicted.parts)},
+                       {"memory", memoryJson(memory)},
+                       {"workspace_bytes", memory.workspace}};
   if (predicted.host.node >= 0)
     json["host_memory"] = hostJson(predicted.host);
   return json;
@@ -195,7 +195,9 @@ ordered_json planJson(const PlanFacts &facts) {
         {{"plan", degreesJson(alternative.degrees)},
          {"predicted", predictionJson(alternative.predicted, alternative.degrees, facts)}});
   return {{"model",
-           {{"parameters", facts.problem.parameterElements()}, {"nodes", facts.problem.fileNodes}}},
+           {{"parameters", facts.problem.parameterElements()},
+            {"padding", facts.problem.paddingElements()},
+            {"nodes", facts.problem.fileNodes}}},
           {"devices", facts.devices},
           {"conditions", conditionsJson(facts)},
           {"planning_time_s", facts.planningSeconds},

@@ -162,7 +162,8 @@ static void printTime(std::ostream &out, const PlanFacts &facts) {
   if (rates.mfu > 0)
     out << ", MFU " << formatPercent(rates.mfu)
         << (deviceTypes(facts.cluster, facts.devices).size() > 1 ? " of the mean peak of all" : "");
-  out << "\n";
+  std::snprintf(text, sizeof(text), "; padding %.4g TFLOP/s more", rates.padding / 1e12);
+  out << (rates.padding > 0 ? text : "") << "\n";
 }
 
 /// Columns as wide as their longest entry, the last one as it is.
@@ -246,9 +247,8 @@ static void printSequence(std::ostream &out, const PlanFacts &facts) {
 std::string planText(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   std::ostringstream out;
-  out << facts.problem.model << ": " << facts.problem.parameterElements()
-      << " parameters, global batch " << facts.problem.globalBatch() << ", "
-      << devicesText(facts.cluster, facts.devices) << "\n";
+  out << facts.problem.model << ": " << parametersText(facts.problem) << ", global batch "
+      << facts.problem.globalBatch() << ", " << devicesText(facts.cluster, facts.devices) << "\n";
   printConditions(out, facts);
   out << "mesh ";
   if (search.plan.degrees.pp > 1)

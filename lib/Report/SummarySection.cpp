@@ -81,11 +81,13 @@ static void writeConditions(Html &html, const Page &page) {
 void writeSummary(Html &html, const Page &page) {
   const plan::Prediction &predicted = page.predicted();
   int64_t parameters = page.facts.problem.parameterElements(), devices = page.facts.devices;
+  int64_t padding = page.facts.problem.paddingElements();
   html.open("header").element("p", {{"class", "kicker"}}, "dtc plan report");
   html.open("h1").name(modelName(page)).close();
   html.open("p", {{"class", "lead"}});
   html.figure("parameters", double(parameters), grouped(parameters))
-      .text(" parameters, trained on ");
+      .text(" parameters" + (padding > 0 ? " and " + grouped(padding) + " of padding" : "") +
+            ", trained on ");
   html.figure("devices", double(devices), grouped(devices))
       .text(devices == 1 ? " device (" : " devices (");
   std::vector<std::pair<std::string, int64_t>> types = deviceTypes(page.facts.cluster, devices);

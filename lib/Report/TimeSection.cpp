@@ -89,10 +89,10 @@ static std::vector<Part> partsOf(const Page &page) {
     parts.push_back(
         {"t0", "arithmetic at the peak rate", "part_peak",
          "the model's matrix products, were every device as fast as its data sheet says", peak});
-  parts.push_back(
-      {"t1", peak > 0 ? "the rest of computing" : "computing", "part_rest",
-       "forward and backward passes: products below the peak rate, kernels that move bytes",
-       step.compute - peak});
+  parts.push_back({"t1", peak > 0 ? "the rest of computing" : "computing", "part_rest",
+                   std::string("forward and backward passes: products below the peak rate") +
+                       (rates.padding > 0 ? " and with padding" : "") + ", kernels that move bytes",
+                   step.compute - peak});
   auto add = [&](Part part) {
     if (part.seconds > 1e-9 * page.predicted().stepSeconds) // not what rounding leaves
       parts.push_back(std::move(part));

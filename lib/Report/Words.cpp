@@ -76,6 +76,12 @@ std::string devicesText(const plan::Cluster &cluster, int64_t devices) {
   return text;
 }
 
+std::string parametersText(const plan::Problem &problem) {
+  const int64_t padding = problem.paddingElements();
+  return std::to_string(problem.parameterElements()) + " parameters" +
+         (padding > 0 ? " and " + std::to_string(padding) + " of padding" : "");
+}
+
 std::string familyOf(const std::string &name) {
   std::string family;
   for (size_t i = 0; i < name.size();) {

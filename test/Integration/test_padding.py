@@ -92,6 +92,34 @@ def test_checkpoints_and_weights_have_no_padding(tmp_path):
     assert load_file(saved[0])["m.model.layers.0.self_attn.o_proj.weight"].shape == (64, 64)
 
 
+@pytest.mark.parametrize("model", ["gpt2", "llama", "qwen2"])
+def test_reports_have_the_models_own_figures(tmp_path, model):
+    """Of products forward and backward, and of attention: as many as without padding, which stands beside them."""
+    job = ["dtc", "plan", MODELS / f"{model}.onnx", "--devices", 3, "--cluster", "cpu", "--target", "cpu", *FLAGS, "--plan"]
+    padded, own = (json.loads(check_call(*job, plan, "--json").out) for plan in ("tp=3", "dp=3"))
+    assert padded["model"]["parameters"] == own["model"]["parameters"]
+    assert own["model"]["padding"] == own["predicted"]["padding_tflops_per_device"] == 0 < padded["model"]["padding"]
+    flops = [each["predicted"]["model_tflops_per_device"] * each["predicted"]["step_time_s"] for each in (padded, own)]
+    assert flops[0] == pytest.approx(flops[1], rel=1e-9)
+    beside = padded["predicted"]["padding_tflops_per_device"] / padded["predicted"]["model_tflops_per_device"]
+    assert 0.05 < beside < 0.5
+    text = check_call(*job, "tp=3", "--report", tmp_path / "page.html").out
+    assert f": {own['model']['parameters']} parameters and {padded['model']['padding']} of padding, global batch 6" in text
+    assert re.search(r"per device: \d+ tokens/s, [\d.e-]+ TFLOP/s; padding [\d.e-]+ TFLOP/s more\n", text)
+    assert f"parameters and {padded['model']['padding']:,} of padding, trained on" in (tmp_path / "page.html").read_text()
+
+
+def test_a_padded_vocabulary_is_not_counted_as_the_models(tmp_path):
+    """1,021 classes become 1,024 for GPUs."""
+    size = llama_graph.Llama(1, 64, 2, 2, 128, 1021, 16)
+    path = llama_graph.write(tmp_path / "m.onnx", size)
+    plan = json.loads(check_call("dtc", "plan", path, "--devices", 1, "--cluster", "dgx-h100", *FLAGS, "--json").out)
+    assert plan["model"]["parameters"] == size.parameters and plan["model"]["padding"] == 3 * 64
+    # Of 16 tokens the head's rows, forward and twice backward.
+    wasted = plan["predicted"]["padding_tflops_per_device"] * plan["predicted"]["step_time_s"] * 1e12
+    assert wasted == pytest.approx(3 * 2 * 6 * 16 * 3 * 64, rel=1e-6)
+
+
 @pytest.mark.parametrize("plan", ["tp=3", "dp=2,tp=3"])
 def test_it_is_priced(tmp_path, plan):
     devices = 6 if "dp" in plan else 3

@@ -40,6 +40,7 @@ std::vector<MeshPart> meshParts(const PlanFacts &facts);
 struct Rates {
   double tokens = 0; ///< per second
   double flops = 0;  ///< per second, of the model's contractions
+  double padding = 0; ///< per second, beside these, of contractions with padding
   double mfu = 0;    ///< of the device's peak for the contractions' type
 };
 

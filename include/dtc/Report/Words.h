@@ -20,6 +20,9 @@ std::vector<std::pair<std::string, int64_t>> deviceTypes(const plan::Cluster &cl
 /// "8 x h100 + 8 x a100-80".
 std::string devicesText(const plan::Cluster &cluster, int64_t devices);
 
+/// "124439808 parameters and 36096 of padding".
+std::string parametersText(const plan::Problem &problem);
+
 /// "h.3.ln" and "h.11.ln" both become "h.*.ln".
 std::string familyOf(const std::string &name);
 

@@ -140,8 +140,9 @@ bool Folder::sameValue(ValueId a, ValueId b) const {
     return v < problem.arguments && facts.gradientResult[v] >= 0;
   };
   return x.shape == y.shape && x.type == y.type && x.kind == y.kind && x.trainable == y.trainable &&
-         x.storedBits == y.storedBits && leaving[a] == leaving[b] && !(leaving[a] & output) &&
-         facts.batchDim[a] == facts.batchDim[b] && facts.sequenceDim[a] == facts.sequenceDim[b] &&
+         x.storedBits == y.storedBits && x.padding == y.padding && leaving[a] == leaving[b] &&
+         !(leaving[a] & output) && facts.batchDim[a] == facts.batchDim[b] &&
+         facts.sequenceDim[a] == facts.sequenceDim[b] &&
          facts.batchPending[a] == facts.batchPending[b] &&
          facts.sequencePending[a] == facts.sequencePending[b] &&
          facts.materialized[a] == facts.materialized[b] && hasGradient(a) == hasGradient(b);
@@ -162,9 +163,9 @@ bool Folder::sameOp(OpId a, OpId b, int block) const {
   bool sameNext = a + 1 < count && b + 1 < count && opHome[a + 1] >= 0 &&
                   opHome[b + 1] == opHome[a + 1] + 1 && opPlace[a + 1] == opPlace[b + 1];
   return sameForward && sameNext && x.kind == y.kind && x.flops == y.flops &&
-         x.scratch == y.scratch && x.saved == y.saved && x.dear == y.dear &&
-         x.keepRounds == y.keepRounds && x.causal == y.causal && x.window == y.window &&
-         x.decomposed == y.decomposed && x.workspace == y.workspace &&
+         x.padding == y.padding && x.scratch == y.scratch && x.saved == y.saved &&
+         x.dear == y.dear && x.keepRounds == y.keepRounds && x.causal == y.causal &&
+         x.window == y.window && x.decomposed == y.decomposed && x.workspace == y.workspace &&
          x.partAlignment == y.partAlignment && x.inProduct == y.inProduct &&
          x.widened == y.widened && facts.kernelParts[a] == facts.kernelParts[b] &&
          x.groupedExperts == y.groupedExperts && x.backward == y.backward && x.rounds == y.rounds &&

@@ -47,7 +47,14 @@ int64_t Problem::parameterElements() const {
   int64_t result = 0;
   for (const Value &value : values)
     if (value.kind == ValueKind::Parameter)
-      result += value.elements();
+      result += value.elements() - value.padding;
+  return result;
+}
+
+int64_t Problem::paddingElements() const {
+  int64_t result = 0;
+  for (const Value &value : values)
+    result += value.padding;
   return result;
 }
 

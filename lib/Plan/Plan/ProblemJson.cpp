@@ -94,6 +94,8 @@ static void to_json(json &j, const Value &value) {
     j["trainable"] = true;
   if (value.storedBits != 0)
     j["stored_bits"] = value.storedBits;
+  if (value.padding != 0)
+    j["padding"] = value.padding;
 }
 static void from_json(const json &j, Value &value) {
   j.at("shape").get_to(value.shape);
@@ -102,6 +104,7 @@ static void from_json(const json &j, Value &value) {
   value.name = j.value("name", "");
   value.trainable = j.value("trainable", false);
   value.storedBits = j.value("stored_bits", 0.0);
+  value.padding = j.value("padding", int64_t(0));
 }
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Round, factor, tensor, elementBytes)
@@ -113,6 +116,8 @@ static void to_json(json &j, const Op &op) {
     j["location"] = op.location;
   if (op.flops != 0)
     j["flops"] = op.flops;
+  if (op.padding != 0)
+    j["padding"] = op.padding;
   if (op.scratch != 0)
     j["scratch"] = op.scratch;
   if (op.saved != 0)
@@ -153,6 +158,7 @@ static void from_json(const json &j, Op &op) {
   j.at("forward").get_to(op.forward);
   op.location = j.value("location", "");
   op.flops = j.value("flops", 0.0);
+  op.padding = j.value("padding", 0.0);
   op.scratch = j.value("scratch", 0.0);
   op.saved = j.value("saved", 0.0);
   op.dear = j.value("dear", false);

@@ -80,7 +80,7 @@ void Rebatcher::scaleOp(OpId id) {
   if (isNew)
     it->second = scaled(op, batch);
   op.rule = it->second;
-  for (double *count : {&op.flops, &op.saved, &op.scratch})
+  for (double *count : {&op.flops, &op.padding, &op.saved, &op.scratch})
     *count = *count * double(to) / double(from); // whole numbers stay whole
 }
 

@@ -20,17 +20,19 @@ using sharding::StepKind;
 
 /// Contractions forward and backward; attention's gradient counts twice its
 /// forward pass, however much of that it computes again.
-static double modelFlops(const PlannedModel &planned) {
-  double flops = 0;
+static void addFlops(const PlannedModel &planned, Prediction &to) {
+  const auto microbatches = double(planned.numMicrobatches);
   for (size_t id = 0; id < planned.problem.ops.size(); ++id) {
     const Op &op = planned.problem.ops[id];
     if (op.backward == BackwardKind::Recompute || op.kind == OpKind::Lookup)
       continue; // of a look-up, flops are comparisons
     bool isAttention = op.backward && op.kind == OpKind::Attention && op.forward >= 0;
     double times = planned.folding ? planned.folding->timesOf(planned.folding->opHome[id]) : 1;
-    flops += times * (isAttention ? 2 * planned.problem.ops[op.forward].flops : op.flops);
+    const Op &counted = isAttention ? planned.problem.ops[op.forward] : op;
+    times *= isAttention ? 2 * microbatches : microbatches;
+    to.modelFlops += times * (counted.flops - counted.padding);
+    to.paddingFlops += times * counted.padding;
   }
-  return double(planned.numMicrobatches) * flops;
 }
 
 namespace {
@@ -297,7 +299,7 @@ void Predictor::simulateStages(const simulate::Costs &stages) {
 }
 
 Prediction Predictor::run(MemoryDetail detail) {
-  result.modelFlops = modelFlops(planned);
+  addFlops(planned, result);
   simulate::Costs stages = stageCosts();
   simulateStages(stages);
   result.stepSeconds = timeline.stepSeconds;

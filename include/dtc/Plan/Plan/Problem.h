@@ -55,6 +55,7 @@ struct Value {
   /// Of a parameter that isn't trained and is kept in integers: the bits of an element and of
   /// its share of the scales. 0: it is kept in its type.
   double storedBits = 0;
+  int64_t padding = 0; ///< of a parameter: how many of its elements no file has (Padding.h)
   bool operator==(const Value &) const = default;
 
   int64_t elements() const;
@@ -84,6 +85,7 @@ struct Op {
   sharding::SharedRule rule;
   std::vector<ValueId> operands, results;
   double flops = 0;   ///< of the contractions inside
+  double padding = 0; ///< of these, how many are on what files don't have (Padding.h)
   double scratch = 0; ///< bytes of temporaries inside, global
   double saved = 0;   ///< bytes of those that stay for the op's own backward pass, global
   bool dear = false;  ///< elementwise: more than sums and products, as OpCost says
@@ -154,7 +156,8 @@ struct Problem {
   int64_t fileNodes = 0;        ///< nodes of the model file
   bool operator==(const Problem &) const = default;
 
-  int64_t parameterElements() const;
+  int64_t parameterElements() const; ///< of the model's own, without padding
+  int64_t paddingElements() const;   ///< what parameters have beside them
   int64_t globalBatch() const { return batch * numMicrobatches; }
 };
 

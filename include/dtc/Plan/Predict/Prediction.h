@@ -86,6 +86,7 @@ struct Prediction {
   double updateSeconds = 0;        ///< sums of gradients included
   StepParts parts;                 ///< of stepSeconds
   double modelFlops = 0; ///< of a step over all devices, forward and backward contractions
+  double paddingFlops = 0; ///< beside them, those on padding (dtc/Plan/Plan/Padding.h)
   /// Of the rank that fills its device most (of equal devices: that needs most), and
   /// what that has.
   MemoryUse memory;
