@@ -1,4 +1,5 @@
 #include "ApartRanks.h"
+#include "Evaluator.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
 
@@ -20,7 +21,8 @@ struct Progress {
 
 class ApartEvaluator {
 public:
-  explicit ApartEvaluator(std::vector<RankCall> calls) {
+  ApartEvaluator(std::vector<RankCall> calls, Decompositions &decompositions)
+      : decompositions(decompositions) {
     for (RankCall &call : calls) {
       OwningOpRef<func::FuncOp> copy = cast<func::FuncOp>(call.function->clone());
       ranks.push_back({std::move(call), std::move(copy)});
@@ -37,7 +39,8 @@ public:
     }
     std::vector<std::vector<Tensors>> results;
     for (Progress &rank : ranks) {
-      auto own = evaluateRanks(*rank.rest, *rank.call.mesh, rank.call.inputs, Numerics::Double);
+      auto own = evaluateRanks(*rank.rest, *rank.call.mesh, rank.call.inputs, Numerics::Double,
+                               decompositions);
       if (failed(own))
         return failure();
       results.push_back(std::move(*own));
@@ -107,7 +110,7 @@ private:
   }
 
   /// The operands of the next sum, by device.
-  static FailureOr<std::vector<Tensors>> termsOf(Progress &rank) {
+  FailureOr<std::vector<Tensors>> termsOf(Progress &rank) {
     OwningOpRef<func::FuncOp> before = cast<func::FuncOp>((*rank.rest)->clone());
     Block &block = (*before).front();
     Operation *end = *block.getOps<dist::StageSumOp>().begin();
@@ -120,7 +123,8 @@ private:
     (*before).setFunctionType(
         builder.getFunctionType((*before).getArgumentTypes(), ValueRange(terms).getTypes()));
     (*before)->removeAttr((*before).getResAttrsAttrName());
-    return evaluateRanks(*before, *rank.call.mesh, rank.call.inputs, Numerics::Double);
+    return evaluateRanks(*before, *rank.call.mesh, rank.call.inputs, Numerics::Double,
+                         decompositions);
   }
 
   /// The sum becomes an argument.
@@ -136,13 +140,15 @@ private:
       llvm::append_range(ofDevice, totals[isApart ? 0 : position]);
   }
 
+  Decompositions &decompositions;
   std::vector<Progress> ranks;
 };
 
 } // namespace
 
-FailureOr<std::vector<std::vector<Tensors>>> evaluateApart(std::vector<RankCall> calls) {
-  return ApartEvaluator(std::move(calls)).run();
+FailureOr<std::vector<std::vector<Tensors>>> evaluateApart(std::vector<RankCall> calls,
+                                                           Decompositions &decompositions) {
+  return ApartEvaluator(std::move(calls), decompositions).run();
 }
 
 } // namespace dtc::interpreter

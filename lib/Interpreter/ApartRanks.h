@@ -8,6 +8,7 @@
 //   %a on 0 and 1, %b on 2; their sum is %t; f(%t) on 0 and 1, g(%t) on 2
 #pragma once
 
+#include "Decompositions.h"
 #include "Kernels.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
@@ -24,6 +25,7 @@ struct RankCall {
 };
 
 /// The results of each call, by device.
-mlir::FailureOr<std::vector<std::vector<Tensors>>> evaluateApart(std::vector<RankCall> calls);
+mlir::FailureOr<std::vector<std::vector<Tensors>>> evaluateApart(std::vector<RankCall> calls,
+                                                                 Decompositions &decompositions);
 
 } // namespace dtc::interpreter

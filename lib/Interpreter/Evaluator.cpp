@@ -1,9 +1,6 @@
 #include "Evaluator.h"
 #include "LibraryCalls.h"
 
-#include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Verifier.h"
-
 using namespace mlir;
 
 namespace dtc::interpreter {
@@ -91,36 +88,9 @@ Evaluator::Results Evaluator::evaluateLocal(Operation *op, ArrayRef<RankTensors>
   return results;
 }
 
-/// A function of the op's operands that computes its results by simpler ops.
-/// It stands beside the module: evaluating does not change the program.
-FailureOr<func::FuncOp> Evaluator::decomposition(DecomposableOpInterface op) {
-  OpBuilder builder(op->getContext());
-  auto type = builder.getFunctionType(op->getOperandTypes(), op->getResultTypes());
-  Attribute key = builder.getArrayAttr(
-      {op->getName().getIdentifier(), op->getAttrDictionary(), TypeAttr::get(type)});
-  if (auto known = decompositions.find(key); known != decompositions.end())
-    return *known->second;
-  OwningOpRef<func::FuncOp> func =
-      func::FuncOp::create(op->getLoc(), op->getName().getStringRef(), type);
-  Block *body = func->addEntryBlock();
-  builder.setInsertionPointToEnd(body);
-  IRMapping mapping;
-  Operation *copy = builder.clone(*op, mapping);
-  copy->setOperands(body->getArguments());
-  builder.setInsertionPoint(copy);
-  auto parts = cast<DecomposableOpInterface>(copy).decompose(builder);
-  if (failed(parts))
-    return failure();
-  func::ReturnOp::create(builder, op->getLoc(), *parts);
-  copy->erase();
-  if (failed(verify(*func)))
-    return failure();
-  return *decompositions.try_emplace(key, std::move(func)).first->second;
-}
-
 Evaluator::Results Evaluator::evaluateDecomposed(DecomposableOpInterface op,
                                                  ArrayRef<RankTensors> operands) {
-  FailureOr<func::FuncOp> func = decomposition(op);
+  FailureOr<func::FuncOp> func = decompositions.of(op);
   if (failed(func))
     return failure();
   return evaluateBlock(func->front(), operands);
@@ -247,8 +217,8 @@ static std::vector<Tensors> byRank(const std::vector<RankTensors> &values, int64
 }
 
 FailureOr<Tensors> evaluate(func::FuncOp func, const Tensors &inputs, Numerics numerics,
-                            Observer observer) {
-  Evaluator evaluator(numerics, nullptr, std::move(observer));
+                            Decompositions &decompositions, Observer observer) {
+  Evaluator evaluator(numerics, nullptr, decompositions, std::move(observer));
   auto values = byValue(func, func.getArgumentTypes(), {inputs});
   if (failed(values))
     return failure();
@@ -258,8 +228,14 @@ FailureOr<Tensors> evaluate(func::FuncOp func, const Tensors &inputs, Numerics n
   return byRank(*results, 1)[0];
 }
 
+FailureOr<Tensors> evaluate(func::FuncOp func, const Tensors &inputs, Numerics numerics) {
+  Decompositions decompositions;
+  return evaluate(func, inputs, numerics, decompositions, {});
+}
+
 FailureOr<Tensors> evaluate(Operation *op, const Tensors &operands, Numerics numerics) {
-  Evaluator evaluator(numerics, nullptr);
+  Decompositions decompositions;
+  Evaluator evaluator(numerics, nullptr, decompositions);
   auto values = byValue(op, op->getOperandTypes(), {operands});
   if (failed(values))
     return failure();
@@ -270,9 +246,9 @@ FailureOr<Tensors> evaluate(Operation *op, const Tensors &operands, Numerics num
 }
 
 FailureOr<std::vector<Tensors>> evaluateRanks(func::FuncOp func, const sharding::Mesh &mesh,
-                                              const std::vector<Tensors> &inputs,
-                                              Numerics numerics) {
-  Evaluator evaluator(numerics, &mesh);
+                                              const std::vector<Tensors> &inputs, Numerics numerics,
+                                              Decompositions &decompositions) {
+  Evaluator evaluator(numerics, &mesh, decompositions);
   if (static_cast<int64_t>(inputs.size()) != evaluator.ranks())
     return func.emitOpError() << "needs inputs for " << evaluator.ranks()
                               << " ranks: " << inputs.size();
@@ -283,6 +259,13 @@ FailureOr<std::vector<Tensors>> evaluateRanks(func::FuncOp func, const sharding:
   if (failed(results))
     return failure();
   return byRank(*results, evaluator.ranks());
+}
+
+FailureOr<std::vector<Tensors>> evaluateRanks(func::FuncOp func, const sharding::Mesh &mesh,
+                                              const std::vector<Tensors> &inputs,
+                                              Numerics numerics) {
+  Decompositions decompositions;
+  return evaluateRanks(func, mesh, inputs, numerics, decompositions);
 }
 
 } // namespace dtc::interpreter

@@ -1,6 +1,7 @@
 #include "RankStep.h"
 
 #include "ApartRanks.h"
+#include "Evaluator.h"
 #include "JoinRanks.h"
 
 #include "dtc/Dialect/Dist/StageOps.h"
@@ -12,8 +13,9 @@ namespace dtc::interpreter {
 using graph::RoleAttr;
 using graph::RoleKind;
 
-FailureOr<RankStep> RankStep::build(ModuleOp local) {
+FailureOr<RankStep> RankStep::build(ModuleOp local, Decompositions &decompositions) {
   RankStep step;
+  step.decompositions = &decompositions;
   llvm::append_range(step.modules, local.getOps<ModuleOp>());
   if (step.modules.empty())
     step.modules.push_back(local);
@@ -255,7 +257,7 @@ LogicalResult RankStep::call(const Member &member, const Wholes &wholes) {
   std::vector<Tensors> inputs(mesh.devices());
   if (failed(take(member, wholes, inputs)))
     return failure();
-  auto results = evaluateRanks(member.function, mesh, inputs, Numerics::Double);
+  auto results = evaluateRanks(member.function, mesh, inputs, Numerics::Double, *decompositions);
   return failed(results) ? failure() : keep(member, *results, 0);
 }
 
@@ -342,7 +344,7 @@ LogicalResult RankStep::callTogether(StringRef name, const Wholes &wholes) {
   for (const Member &member : members)
     if (failed(take(member, wholes, inputs)))
       return failure();
-  auto results = evaluateRanks(**joined, mesh, inputs, Numerics::Double);
+  auto results = evaluateRanks(**joined, mesh, inputs, Numerics::Double, *decompositions);
   if (failed(results))
     return failure();
   size_t first = 0;
@@ -364,7 +366,7 @@ LogicalResult RankStep::callApart(ArrayRef<Member> members, const Wholes &wholes
     if (failed(take(member, wholes, call.inputs)))
       return failure();
   }
-  auto results = evaluateApart(std::move(calls));
+  auto results = evaluateApart(std::move(calls), *decompositions);
   if (failed(results))
     return failure();
   for (auto [member, result] : llvm::zip_equal(members, *results))

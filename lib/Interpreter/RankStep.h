@@ -11,6 +11,7 @@
 // are delivered rank by rank.
 #pragma once
 
+#include "Decompositions.h"
 #include "RankStorage.h"
 #include "StepValues.h"
 
@@ -27,7 +28,8 @@ using ShardsByRank = std::map<int, RankShards>;
 
 class RankStep {
 public:
-  static mlir::FailureOr<RankStep> build(mlir::ModuleOp local);
+  /// `decompositions` outlive the step, and the copies of it.
+  static mlir::FailureOr<RankStep> build(mlir::ModuleOp local, Decompositions &decompositions);
 
   /// Of a rank of the pipeline.
   const sharding::Mesh &getMesh(int rank) const { return meshes[rank]; }
@@ -70,6 +72,7 @@ private:
   void deliver(int rank, mlir::DictionaryAttr attributes, const Tensors &shards);
   std::optional<Tensors> delivered(const Member &member, unsigned index) const;
 
+  Decompositions *decompositions = nullptr;
   llvm::SmallVector<mlir::ModuleOp> modules; ///< by rank of the pipeline
   std::vector<sharding::Mesh> meshes;        ///< of each
   std::vector<std::vector<int64_t>> worlds;  ///< of each: world ranks by position; or none

@@ -2,6 +2,7 @@
 
 #include "Clipping.h"
 #include "Decisions.h"
+#include "Evaluator.h"
 #include "RankStep.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
@@ -47,10 +48,10 @@ namespace {
 
 class Step {
 public:
-  Step(ModuleOp global, RankStep ranks, const StepOptions &options, Decisions &decisions,
-       bool isFirst)
-      : global(global), ranks(std::move(ranks)), options(options), decisions(decisions),
-        clipping(global), isFirst(isFirst), draws(options) {}
+  Step(ModuleOp global, RankStep ranks, const StepOptions &options, Decompositions &decompositions,
+       Decisions &decisions, bool isFirst)
+      : global(global), ranks(std::move(ranks)), options(options), decompositions(decompositions),
+        decisions(decisions), clipping(global), isFirst(isFirst), draws(options) {}
   FailureOr<StepComparison> run();
   /// Gradients without an element that isn't zero. They are so behind rectifiers that are all off,
   /// and what is wrong with them isn't seen.
@@ -76,6 +77,7 @@ private:
   ModuleOp global;
   RankStep ranks;
   StepOptions options;
+  Decompositions &decompositions;
   Decisions &decisions;
   Clipping clipping;
   bool isFirst; ///< draw
@@ -149,10 +151,11 @@ LogicalResult Step::call(func::FuncOp whole, int64_t microbatch) {
       return failure();
     inputs.push_back(std::move(*tensor));
   }
-  auto results = evaluate(whole, inputs, Numerics::Double, [&](Value value, const Tensor &tensor) {
+  auto see = [&](Value value, const Tensor &tensor) {
     decisions.see(value, tensor);
     clipping.see(value, tensor);
-  });
+  };
+  auto results = evaluate(whole, inputs, Numerics::Double, decompositions, see);
   if (failed(results))
     return failure();
   bool isPass = whole == graph::microbatchFunction(global);
@@ -353,16 +356,17 @@ static void add(StepComparison &sofar, const StepComparison &found) {
 }
 
 static FailureOr<StepComparison> compareTraining(ModuleOp global, ModuleOp local,
-                                                 const StepOptions &options) {
+                                                 const StepOptions &options,
+                                                 Decompositions &decompositions) {
   StepComparison comparison;
   std::set<Key> unseen;
   Decisions decisions(global);
   StepOptions drawn = options;
   for (int draw = 0; draw < kMostDraws; ++draw, ++drawn.seed) {
-    FailureOr<RankStep> ranks = RankStep::build(local);
+    FailureOr<RankStep> ranks = RankStep::build(local, decompositions);
     if (failed(ranks))
       return failure();
-    Step step(global, std::move(*ranks), drawn, decisions, draw == 0);
+    Step step(global, std::move(*ranks), drawn, decompositions, decisions, draw == 0);
     FailureOr<StepComparison> found = step.run();
     if (failed(found) || (draw == 0 && !found->unproven.empty()))
       return found;
@@ -388,17 +392,18 @@ static bool canEvaluate(ModuleOp global) {
 }
 
 FailureOr<StepComparison> compareStep(ModuleOp global, ModuleOp local, const StepOptions &options) {
-  FailureOr<StepComparison> comparison = compareTraining(global, local, options);
+  Decompositions decompositions;
+  FailureOr<StepComparison> comparison = compareTraining(global, local, options, decompositions);
   if (failed(comparison) || !comparison->unproven.empty() || !comparison->firstWrong.empty() ||
       !canEvaluate(global))
     return comparison;
-  FailureOr<RankStep> ranks = RankStep::build(local);
+  FailureOr<RankStep> ranks = RankStep::build(local, decompositions);
   if (failed(ranks))
     return failure();
   StepOptions drawn = options;
   drawn.evaluates = true;
   Decisions decisions(global);
-  Step step(global, std::move(*ranks), drawn, decisions, /*isFirst=*/false);
+  Step step(global, std::move(*ranks), drawn, decompositions, decisions, /*isFirst=*/false);
   FailureOr<StepComparison> found = step.run();
   if (failed(found) || !found->unproven.empty())
     return found;

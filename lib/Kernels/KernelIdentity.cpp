@@ -1,5 +1,7 @@
 #include "KernelIdentity.h"
 
+#include "dtc/Dialect/Graph/OpIdentity.h"
+
 using namespace mlir;
 
 namespace dtc::kernels {
@@ -38,18 +40,6 @@ std::string structure(exec::KernelOp kernel, bool flat) {
   return text;
 }
 
-/// One by one where all are attributes: putting them into a dictionary takes far longer.
-static void addProperties(Operation *op, std::vector<uintptr_t> &key) {
-  auto add = [&](Attribute attr) {
-    key.push_back(reinterpret_cast<uintptr_t>(attr.getAsOpaquePointer()));
-  };
-  ArrayRef<StringAttr> names = op->getRegisteredInfo()->getAttributeNames();
-  if (size_t(op->getPropertiesStorageSize()) != names.size() * sizeof(Attribute))
-    return add(op->getPropertiesAsAttribute());
-  for (StringAttr name : names)
-    add(op->getInherentAttr(name).value_or(Attribute()));
-}
-
 std::vector<uintptr_t> identityOf(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
                                   ArrayRef<Value> outputs, ArrayRef<int64_t> replaces) {
   std::vector<uintptr_t> key(replaces.begin(), replaces.end());
@@ -68,7 +58,7 @@ std::vector<uintptr_t> identityOf(ArrayRef<Operation *> ops, ArrayRef<Value> inp
     key.push_back(op->getNumOperands());
     for (Value operand : op->getOperands())
       key.push_back(numbers.lookup(operand));
-    addProperties(op, key);
+    graph::appendOwnAttributes(op, key);
     for (NamedAttribute attr : op->getDiscardableAttrs())
       if (attr.getName() != graph::GraphDialect::kId &&
           attr.getName() != graph::GraphDialect::kBackward) {

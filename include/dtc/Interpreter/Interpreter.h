@@ -14,19 +14,13 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include <functional>
-
 namespace dtc::interpreter {
 
 using Tensors = std::vector<Tensor>;
 
-/// Is told of the values that are computed.
-using Observer = std::function<void(mlir::Value, const Tensor &)>;
-
 /// Results of `func` for `inputs`; functions it calls are looked up beside it.
 mlir::FailureOr<Tensors> evaluate(mlir::func::FuncOp func, const Tensors &inputs,
-                                  Numerics numerics = Numerics::ProgramTypes,
-                                  Observer observer = {});
+                                  Numerics numerics = Numerics::ProgramTypes);
 
 /// Results of one op for its operands.
 mlir::FailureOr<Tensors> evaluate(mlir::Operation *op, const Tensors &operands,
