@@ -46,24 +46,32 @@ private:
 
   LogicalResult addWhatRunsOnce() {
     findFacts();
+    std::vector<UpdateParts> parts; // by mesh
+    for (const StepGraph &onMesh : whole.steps) {
+      FailureOr<UpdateParts> found = UpdateParts::of(onMesh, facts);
+      if (failed(found))
+        return failure();
+      parts.push_back(std::move(*found));
+    }
     for (int rank = 0; rank < step.numRanks(); ++rank)
       if (failed(addPrologue(rank)) ||
-          failed(buildUpdate(onRank(rank), facts, rank, modules[rank])))
+          failed(buildUpdate(onRank(rank), facts, parts[whole.meshOfStage[rank]], rank,
+                             modules[rank])))
         return failure();
     return success();
   }
 
-  /// The ranks whose functions take an argument of a role.
-  SmallVector<int> takersOf(RoleKind kind, StringRef name) {
-    SmallVector<int> result;
+  /// The ranks whose functions take each parameter, ascending.
+  llvm::StringMap<SmallVector<int>> holdersOfParameters() {
+    llvm::StringMap<SmallVector<int>> holders;
     for (auto [rank, made] : llvm::enumerate(modules))
       for (auto function : made.getOps<func::FuncOp>())
         for (unsigned i = 0; i < function.getNumArguments(); ++i)
-          if (RoleAttr role = getArgRole(function, i);
-              role.getKind() == kind && role.getName() == name &&
-              !llvm::is_contained(result, static_cast<int>(rank)))
-            result.push_back(static_cast<int>(rank));
-    return result;
+          if (RoleAttr role = getArgRole(function, i); role.getKind() == RoleKind::Parameter)
+            if (SmallVector<int> &own = holders[role.getName()];
+                own.empty() || own.back() != static_cast<int>(rank))
+              own.push_back(static_cast<int>(rank));
+    return holders;
   }
 
   /// Whether ranks have different meshes.
@@ -75,6 +83,7 @@ private:
 
   void findFacts() {
     facts.apart = whole.steps.size() > 1;
+    llvm::StringMap<SmallVector<int>> holdersOf = holdersOfParameters();
     for (const ReturnedSum &sum : step.getReturned()) {
       SmallVector<int> terms;
       for (int stage : sum.stages)
@@ -91,7 +100,7 @@ private:
         continue;
       }
       SmallVector<int> holders = terms;
-      for (int rank : takersOf(RoleKind::Parameter, sum.role.getName()))
+      for (int rank : holdersOf.lookup(sum.role.getName()))
         if (!llvm::is_contained(holders, rank))
           holders.push_back(rank);
       facts.parameters.push_back(

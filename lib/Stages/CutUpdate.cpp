@@ -15,40 +15,30 @@ using namespace dtc::graph;
 namespace dtc::stages {
 namespace {
 
-/// Which parameter a value of @update is about: none, or one by its index.
-constexpr int kNone = -1;
-
-class UpdateCutter {
+class PartFinder {
 public:
-  UpdateCutter(const StepGraph &step, const UpdateFacts &facts, int rank, ModuleOp module)
-      : step(step), facts(facts), rank(rank), module(module) {
-    for (auto [i, parameter] : llvm::enumerate(facts.parameters)) {
+  PartFinder(const StepGraph &step, const UpdateFacts &facts) : update(step.getUpdate()) {
+    for (auto [i, parameter] : llvm::enumerate(facts.parameters))
       index[parameter.name] = static_cast<int>(i);
-      if (llvm::is_contained(parameter.holders, rank))
-        own.insert(static_cast<int>(i));
-    }
   }
 
-  LogicalResult build() {
+  FailureOr<UpdateParts> find() {
+    if (failed(findVector()))
+      return failure();
+    for (BlockArgument argument : update.getArguments()) {
+      RoleAttr role = getArgRole(update, argument.getArgNumber());
+      parts.arguments.push_back({role, ownerOf(role)});
+      owners[argument] = parts.arguments.back().owner;
+    }
+    for (unsigned i = 0; i < update.getNumResults(); ++i) {
+      RoleAttr role = getResultRole(update, i);
+      parts.results.push_back({role, ownerOf(role)});
+    }
     if (failed(findOwners()))
       return failure();
-    addArguments();
-    function = createFunction(module, kUpdate, step.getUpdate().getLoc(), signature);
-    setRuns(function, Cadence::Step);
-    mapping.map(arguments, function.getArguments());
-    builder = OpBuilder::atBlockEnd(&function.front());
-    sumTiedGradients();
-    for (Operation &op : step.getUpdate().front().without_terminator()) {
-      if (&op == vector)
-        sumStepVector();
-      else if (!isTotal(&op) && failed(cloneOwn(&op)))
-        return failure();
-    }
-    addResults();
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
-      if (isOpTriviallyDead(&op))
-        op.erase();
-    return success();
+    parts.nonFinite = termsOf(StepVectorOp::kNonFinite);
+    parts.squares = termsOf(StepVectorOp::kSquares);
+    return std::move(parts);
   }
 
 private:
@@ -60,67 +50,124 @@ private:
     case RoleKind::Gradient:
       return index.lookup(role.getName());
     default:
-      return kNone;
+      return UpdateParts::kNone;
     }
   }
 
   /// A number of the step vector, of all parameters.
   bool isTotal(Operation *op) const {
-    return isa<SumOp>(op) && op->hasOneUse() && *op->user_begin() == vector;
+    return isa<SumOp>(op) && op->hasOneUse() && *op->user_begin() == parts.vector;
   }
 
-  /// What is about several parameters must be a number of the step vector: all else that one
-  /// parameter's update reads is its own or everybody's.
-  LogicalResult findOwners() {
-    for (auto op : step.getUpdate().front().getOps<StepVectorOp>())
-      vector = op;
+  LogicalResult findVector() {
+    for (auto op : update.front().getOps<StepVectorOp>())
+      parts.vector = op;
+    StepVectorOp vector = parts.vector;
     if (!vector)
-      return step.getUpdate().emitOpError("has no step vector");
+      return update.emitOpError("has no step vector");
     SmallVector<unsigned> totals = {StepVectorOp::kNonFinite, StepVectorOp::kSquares};
     if (vector.getCountsLost())
       totals.push_back(vector.getNumOperands() - 1);
     for (unsigned place : totals)
       if (Operation *total = vector.getOperand(place).getDefiningOp(); !total || !isTotal(total))
         return vector.emitOpError("has a number that isn't a sum of its own: ") << place;
-    for (BlockArgument argument : step.getUpdate().getArguments())
-      owners[argument] = ownerOf(getArgRole(step.getUpdate(), argument.getArgNumber()));
-    for (Operation &op : step.getUpdate().front().without_terminator()) {
-      if (&op == vector || isTotal(&op))
-        continue; // everybody's
-      int owner = kNone;
-      for (Value operand : op.getOperands()) {
-        auto known = owners.find(operand);
-        int other = known == owners.end() ? kNone : known->second;
-        if (owner != kNone && other != kNone && owner != other)
-          return op.emitOpError("mixes parameters, and isn't a number of the step vector");
-        owner = std::max(owner, other);
-      }
+    return success();
+  }
+
+  int ownerOf(Value value) const {
+    auto known = owners.find(value);
+    return known == owners.end() ? UpdateParts::kNone : known->second;
+  }
+
+  /// What is about several parameters must be a number of the step vector: all else that one
+  /// parameter's update reads is its own or everybody's.
+  FailureOr<int> ownerOf(Operation &op) const {
+    int owner = UpdateParts::kNone;
+    for (Value operand : op.getOperands()) {
+      int other = ownerOf(operand);
+      if (owner != UpdateParts::kNone && other != UpdateParts::kNone && owner != other)
+        return op.emitOpError("mixes parameters, and isn't a number of the step vector");
+      owner = std::max(owner, other);
+    }
+    return owner;
+  }
+
+  LogicalResult findOwners() {
+    for (Operation &op : update.front().without_terminator()) {
+      if (isTotal(&op))
+        continue; // everybody's, as the vector is
+      FailureOr<int> owner = &op == parts.vector ? FailureOr<int>(UpdateParts::kNone) : ownerOf(op);
+      if (failed(owner))
+        return failure();
       for (Value result : op.getResults())
-        owners[result] = owner;
+        owners[result] = *owner;
+      parts.ops.push_back({&op, *owner});
     }
     return success();
   }
 
-  bool isOwn(int owner) const { return owner == kNone || own.contains(owner); }
-  int ownerOf(Value value) const {
-    auto known = owners.find(value);
-    return known == owners.end() ? kNone : known->second;
+  SmallVector<UpdateParts::Term> termsOf(unsigned place) {
+    SmallVector<UpdateParts::Term> terms;
+    for (Value term : parts.vector.getOperand(place).getDefiningOp<SumOp>().getInputs())
+      if (int owner = ownerOf(term); owner != UpdateParts::kNone)
+        terms.push_back({term, owner});
+    return terms;
   }
 
-  bool hasArgument(RoleAttr role) const {
+  func::FuncOp update;
+  llvm::StringMap<int> index; ///< of parameters, by name
+  DenseMap<Value, int> owners;
+  UpdateParts parts;
+};
+
+class UpdateCutter {
+public:
+  UpdateCutter(const StepGraph &step, const UpdateFacts &facts, const UpdateParts &parts, int rank,
+               ModuleOp module)
+      : step(step), facts(facts), parts(parts), rank(rank), module(module), vector(parts.vector),
+        own(facts.parameters.size()) {
+    for (auto [i, parameter] : llvm::enumerate(facts.parameters))
+      own[i] = llvm::is_contained(parameter.holders, rank);
+  }
+
+  LogicalResult build() {
+    addArguments();
+    function = createFunction(module, kUpdate, step.getUpdate().getLoc(), signature);
+    setRuns(function, Cadence::Step);
+    mapping.map(arguments, function.getArguments());
+    builder = OpBuilder::atBlockEnd(&function.front());
+    sumTiedGradients();
+    for (auto [op, owner] : parts.ops) {
+      if (op == vector)
+        sumStepVector();
+      else if (isOwn(owner) && failed(cloneOwn(op)))
+        return failure();
+    }
+    addResults();
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+    return success();
+  }
+
+private:
+  bool isOwn(int owner) const { return owner == UpdateParts::kNone || own[owner]; }
+
+  bool hasArgument(const UpdateParts::Role &argument) const {
+    RoleAttr role = argument.role;
     if (role.getKind() == RoleKind::Gradient)
-      return llvm::is_contained(facts.parameters[ownerOf(role)].terms, rank);
+      return llvm::is_contained(facts.parameters[argument.owner].terms, rank);
     if (lostRowsOf(role))
       return facts.countedOn.lookup(role.getName()) == rank;
     bool isCount = role.getKind() == RoleKind::Scalar && role.getScalar() == ScalarKind::Count;
     return role.getKind() == RoleKind::Loss || isCount ? rank == facts.lossRank
-                                                       : isOwn(ownerOf(role));
+                                                       : isOwn(argument.owner);
   }
 
   void addArguments() {
     for (BlockArgument argument : step.getUpdate().getArguments()) {
       unsigned number = argument.getArgNumber();
-      if (!hasArgument(getArgRole(step.getUpdate(), number)))
+      if (!hasArgument(parts.arguments[number]))
         continue;
       arguments.push_back(argument);
       signature.add(argument.getType(), argumentAttributes(step.getUpdate(), number));
@@ -154,11 +201,11 @@ private:
 
   /// One after the other in the order of parameters, which is the same on all ranks.
   void sumTiedGradients() {
-    for (BlockArgument argument : step.getUpdate().getArguments()) {
-      RoleAttr role = getArgRole(step.getUpdate(), argument.getArgNumber());
-      if (role.getKind() != RoleKind::Gradient || !own.contains(ownerOf(role)))
+    for (auto [number, argument] : llvm::enumerate(step.getUpdate().getArguments())) {
+      const auto &[role, owner] = parts.arguments[number];
+      if (role.getKind() != RoleKind::Gradient || !own[owner])
         continue;
-      const TrainedParameter &parameter = facts.parameters[ownerOf(role)];
+      const TrainedParameter &parameter = facts.parameters[owner];
       if (parameter.holders.size() == 1)
         continue;
       // Rank r has stage r.
@@ -171,10 +218,17 @@ private:
     SmallVector<Value> numbers(StepVectorOp::kSquares);
     for (unsigned place : {StepVectorOp::kLoss, StepVectorOp::kCount})
       numbers[place] = ownOrZero(vector.getOperand(place));
-    auto stages = llvm::to_vector(llvm::seq(0, step.numStages()));
-    numbers[StepVectorOp::kNonFinite] = sumOf(termsOf(StepVectorOp::kNonFinite, stages));
-    for (int stage : stages)
-      numbers.push_back(sumOf(termsOf(StepVectorOp::kSquares, stage)));
+    SmallVector<Value> nonFinite;
+    for (const UpdateParts::Term &term : parts.nonFinite)
+      if (step.rankOf(stageOf(term)) == rank)
+        nonFinite.push_back(mapping.lookup(term.value));
+    numbers[StepVectorOp::kNonFinite] = sumOf(nonFinite);
+    SmallVector<SmallVector<Value>> squares(step.numStages());
+    for (const UpdateParts::Term &term : parts.squares)
+      if (int stage = stageOf(term); step.rankOf(stage) == rank)
+        squares[stage].push_back(mapping.lookup(term.value));
+    for (ArrayRef<Value> ofStage : squares)
+      numbers.push_back(sumOf(ofStage));
     if (vector.getCountsLost())
       numbers.push_back(sumOf(ownLost()));
     auto own = StepVectorOp::create(builder, vector.getLoc(), TypeRange(ValueRange(numbers)),
@@ -184,13 +238,12 @@ private:
                  llvm::to_vector(llvm::seq<int64_t>(0, step.numRanks())), facts.apart);
     for (unsigned place = 0; place < StepVectorOp::kSquares; ++place)
       mapping.map(vector.getResult(place), sums->getResult(place));
-    auto squares = sums->getResults().drop_front(StepVectorOp::kSquares);
+    auto totals = sums->getResults().drop_front(StepVectorOp::kSquares);
     if (vector.getCountsLost()) {
-      mapping.map(vector->getResults().back(), squares.back());
-      squares = squares.drop_back();
+      mapping.map(vector->getResults().back(), totals.back());
+      totals = totals.drop_back();
     }
-    mapping.map(vector.getResult(StepVectorOp::kSquares),
-                sumOf(llvm::to_vector_of<Value>(squares)));
+    mapping.map(vector.getResult(StepVectorOp::kSquares), sumOf(llvm::to_vector_of<Value>(totals)));
   }
 
   /// Of the layers on this rank.
@@ -202,18 +255,9 @@ private:
     return terms;
   }
 
-  /// What the rank adds to a number of the vector for parameters that some of its stages count.
-  SmallVector<Value> termsOf(unsigned place, ArrayRef<int> stages) {
-    SmallVector<Value> terms;
-    for (Value term : vector.getOperand(place).getDefiningOp<SumOp>().getInputs()) {
-      int owner = ownerOf(term);
-      if (owner == kNone)
-        continue;
-      int stage = facts.parameters[owner].countedAt;
-      if (llvm::is_contained(stages, stage) && step.rankOf(stage) == rank)
-        terms.push_back(mapping.lookup(term));
-    }
-    return terms;
+  /// That counts the term's parameter.
+  int stageOf(const UpdateParts::Term &term) const {
+    return facts.parameters[term.owner].countedAt;
   }
 
   Value sumOf(ArrayRef<Value> terms) {
@@ -223,9 +267,6 @@ private:
   }
 
   LogicalResult cloneOwn(Operation *op) {
-    bool isOthers = llvm::any_of(op->getOperands(), [&](Value v) { return !isOwn(ownerOf(v)); });
-    if (isOthers)
-      return success();
     for (Value operand : op->getOperands())
       if (!mapping.contains(operand))
         return op->emitOpError("reads the step vector before it is summed");
@@ -238,7 +279,7 @@ private:
     SmallVector<DictionaryAttr> attributes;
     for (auto [i, value] :
          llvm::enumerate(step.getUpdate().front().getTerminator()->getOperands())) {
-      if (!isOwn(ownerOf(getResultRole(step.getUpdate(), i))))
+      if (!isOwn(parts.results[i].owner))
         continue;
       results.push_back(mapping.lookup(value));
       attributes.push_back(resultAttributes(step.getUpdate(), i));
@@ -248,12 +289,11 @@ private:
 
   const StepGraph &step;
   const UpdateFacts &facts;
+  const UpdateParts &parts;
   int rank;
   ModuleOp module;
-  llvm::StringMap<int> index; ///< of parameters, by name
-  llvm::SmallDenseSet<int> own;
-  DenseMap<Value, int> owners;
   StepVectorOp vector;
+  llvm::SmallVector<bool> own; ///< by parameter
   Signature signature;
   SmallVector<Value> arguments;
   func::FuncOp function;
@@ -263,9 +303,13 @@ private:
 
 } // namespace
 
-LogicalResult buildUpdate(const StepGraph &step, const UpdateFacts &facts, int rank,
-                          ModuleOp module) {
-  return UpdateCutter(step, facts, rank, module).build();
+FailureOr<UpdateParts> UpdateParts::of(const StepGraph &step, const UpdateFacts &facts) {
+  return PartFinder(step, facts).find();
+}
+
+LogicalResult buildUpdate(const StepGraph &step, const UpdateFacts &facts, const UpdateParts &parts,
+                          int rank, ModuleOp module) {
+  return UpdateCutter(step, facts, parts, rank, module).build();
 }
 
 } // namespace dtc::stages

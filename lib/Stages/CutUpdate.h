@@ -19,6 +19,8 @@
 
 #include "StepGraph.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
+
 #include "llvm/ADT/StringMap.h"
 
 #include <string>
@@ -43,7 +45,30 @@ struct UpdateFacts {
   llvm::StringMap<int> countedOn; ///< the rank that counts a layer's lost rows
 };
 
-mlir::LogicalResult buildUpdate(const StepGraph &step, const UpdateFacts &facts, int rank,
-                                mlir::ModuleOp module);
+/// Which parameter each part of a step's @update is about: found once for all ranks.
+struct UpdateParts {
+  /// About no parameter. Otherwise a place in UpdateFacts::parameters.
+  static constexpr int kNone = -1;
+
+  struct Role {
+    graph::RoleAttr role;
+    int owner = kNone;
+  };
+  llvm::SmallVector<Role> arguments, results;
+  /// All but the sums of the step vector, which each rank makes of its own terms.
+  llvm::SmallVector<std::pair<mlir::Operation *, int>> ops;
+  graph::StepVectorOp vector;
+  /// What stages add to numbers of the vector.
+  struct Term {
+    mlir::Value value;
+    int owner = kNone;
+  };
+  llvm::SmallVector<Term> nonFinite, squares;
+
+  static mlir::FailureOr<UpdateParts> of(const StepGraph &step, const UpdateFacts &facts);
+};
+
+mlir::LogicalResult buildUpdate(const StepGraph &step, const UpdateFacts &facts,
+                                const UpdateParts &parts, int rank, mlir::ModuleOp module);
 
 } // namespace dtc::stages
