@@ -228,8 +228,8 @@ bool Clustering::isReadElsewhere(int producer, int consumer) const {
 bool Clustering::canMerge(int producer, int consumer) {
   const Cluster &a = clusters[producer], &b = clusters[consumer];
   if (a.special || b.special || a.columns || b.columns ||
-      a.ops.size() + b.ops.size() > limits.ops ||
-      (a.sumOfScalars && b.sumOfScalars))
+      a.ops.size() + b.ops.size() > limits.ops || (a.sumOfScalars && b.sumOfScalars) ||
+      staysApart(a.total, b) || staysApart(b.total, a))
     return false;
   int64_t rows = a.rows ? a.rows : b.rows;
   for (Operation *op : a.ops) {
@@ -269,6 +269,8 @@ void Clustering::merge(int from, int into) {
   b.rows = std::max(a.rows, b.rows);
   b.window |= a.window;
   b.sumOfScalars |= a.sumOfScalars;
+  b.sumOfTotals |= a.sumOfTotals;
+  b.total |= a.total;
   a.ops.clear();
   a.merged = true;
   mergedInto[from] = into;

@@ -71,6 +71,18 @@ static bool isSumOfScalars(Operation *op) {
   return isa<graph::SumOp>(op) && op->getNumOperands() > kFewTerms && elementsOf(op) == 1;
 }
 
+/// A sum over parameters, however few these are. A loss that is added to earlier ones is none.
+static bool isSumOfTotals(Operation *op) {
+  if (!isa<graph::SumOp>(op) || elementsOf(op) != 1)
+    return false;
+  return llvm::count_if(op->getOperands(), [](Value term) {
+           Operation *maker = graph::withoutReshapes(term).getDefiningOp();
+           if (maker && isConversion(maker))
+             maker = maker->getOperand(0).getDefiningOp();
+           return isa_and_nonnull<graph::ReduceOp, graph::SumOp>(maker);
+         }) > 1;
+}
+
 // Ways from a value to an op.
 
 /// The way from operand `number` of `op` to its result.
@@ -212,9 +224,11 @@ int Clustering::newCluster(Operation *op) {
   cluster.ops.insert(op);
   cluster.special = hasOwnLoops(op) || goesAlone(op);
   cluster.sumOfScalars = isSumOfScalars(op);
+  cluster.sumOfTotals = isSumOfTotals(op);
   clusterOf[op] = clusters.size() - 1;
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
     int64_t results = elementsOf(op);
+    cluster.total = results == 1;
     cluster.window = elementsOf(reduce.getInput()) <= results * kWindow;
     cluster.columns = !cluster.window && !reducesInnermost(reduce);
     cluster.rows = cluster.window || cluster.columns ? 0 : results;
@@ -239,6 +253,12 @@ bool Clustering::fitsRows(int64_t rows, const Cluster &cluster) const {
     largest = std::max(largest, elementsOf(op));
   }
   return rows >= kFewRows || largest <= kSmallKernel;
+}
+
+/// Whether totals have a kernel of their own beside that of their sum. Where a kernel makes many
+/// totals at a time, few are left over, and launches cost more.
+bool Clustering::staysApart(bool isTotal, const Cluster &sum) const {
+  return isTotal && sum.sumOfTotals && limits.pieces < 2;
 }
 
 static bool reducesSuffix(graph::ReduceOp op) {
@@ -286,6 +306,8 @@ bool Clustering::canJoin(Operation *op, int number, ArrayRef<Use> uses) const {
            isa<graph::SumOp, arith::AddFOp>(*op->user_begin()) &&
            cluster.ops.contains(*op->user_begin());
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
+    if (staysApart(elementsOf(op) == 1, cluster))
+      return false;
     if (elementsOf(reduce.getInput()) > elementsOf(op) * kWindow)
       return reducesInnermost(reduce) ? canJoinReduction(reduce, cluster, uses)
                                       : canJoinColumns(reduce, cluster, uses);
@@ -329,7 +351,9 @@ void Clustering::assign(Operation *op) {
     if (use.way == Way::Moved || use.way == Way::Repeated || movedOps.count(use.user))
       movedOps.insert(op);
   cluster.special |= hasOwnLoops(op);
+  cluster.sumOfTotals |= isSumOfTotals(op);
   if (auto reduce = dyn_cast<graph::ReduceOp>(op)) {
+    cluster.total |= elementsOf(op) == 1;
     if (elementsOf(reduce.getInput()) <= elementsOf(op) * kWindow && cluster.rows == 0)
       cluster.window = true;
     else if (reducesInnermost(reduce))

@@ -15,6 +15,8 @@
 // backwards; each joins the cluster of its consumers if that is one cluster and
 // the way allows it. A value that several clusters or library calls need is
 // stored, and its cluster merged with the nearest consumer of the same rows.
+// Totals of tensors, as the norm of all gradients has them, have a kernel for each shape. In one
+// with their sum it would be another kernel for each set of parameters that a stage has.
 // In half precision what is stored is narrow where it may be: y = round(f(x))
 // rather than f(x) that only the rounding reads, and x rather than f(widen(x)).
 #pragma once
@@ -43,6 +45,8 @@ struct Cluster {
   bool columns = false; ///< a reduction that keeps the columns
   bool special = false; ///< scatter_add, cumsum, top_k, max_pool_grad, pick
   bool sumOfScalars = false; ///< has a sum of many scalars; two such stay apart
+  bool sumOfTotals = false;  ///< has a sum of totals of tensors
+  bool total = false;        ///< has a reduction of a tensor to a scalar
   bool window = false;  ///< has a reduction of few elements, written out in place
   bool merged = false;  ///< is part of another one now
 };
@@ -109,6 +113,7 @@ private:
   bool canJoinColumns(graph::ReduceOp op, const Cluster &cluster,
                       llvm::ArrayRef<Use> uses) const;
   bool fitsRows(int64_t rows, const Cluster &cluster) const;
+  bool staysApart(bool isTotal, const Cluster &sum) const;
   bool mergeVertically(int producer);
   void mergeSiblings();
   bool wouldWait(int producer, int consumer, int64_t rows) const;

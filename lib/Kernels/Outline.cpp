@@ -132,11 +132,10 @@ FailureOr<Outliner::Launch> Outliner::findOrAdd(exec::KernelOp kernel) {
   return Launch{&entry->second, shape->extent};
 }
 
-exec::KernelOp Outliner::inModule(const Launch &launch) {
-  exec::KernelOp shared = launch.kernel->kernel;
-  if (shared->getParentOp() != module && !symbols->lookup(shared.getSymName()))
-    insert(shared.clone());
-  return shared;
+exec::KernelOp Outliner::inModule(exec::KernelOp kernel) {
+  if (kernel->getParentOp() != module && !symbols->lookup(kernel.getSymName()))
+    insert(kernel.clone());
+  return kernel;
 }
 
 /// The launch stands where the source's last op stood, and is named like it.
@@ -190,7 +189,7 @@ LogicalResult Outliner::launch(const Clustering &clustering, const SpentSlots &s
     found = *added;
   }
   SmallVector<Type> types = llvm::map_to_vector(outputs, [](Value v) { return v.getType(); });
-  exec::KernelOp shared = inModule(found);
+  exec::KernelOp shared = inModule(found.kernel->kernel);
   auto op = exec::LaunchOp::create(builder, loc, types, shared.getSymName(),
                                    inputs.getArrayRef(), found.extent,
                                    found.kernel->inPlace);
@@ -257,7 +256,7 @@ LogicalResult Outliner::launchTogether(ArrayRef<UpdatePiece> pieces) {
   FailureOr<Launch> found = findOrAdd(kernel);
   if (failed(found))
     return failure();
-  exec::KernelOp shared = inModule(*found);
+  exec::KernelOp shared = inModule(found->kernel->kernel);
   replaceTogether(pieces, [&](OpBuilder &at, TypeRange types) -> ResultRange {
     return exec::LaunchOp::create(at, loc, types, shared.getSymName(), operands.values,
                                   found->extent, found->kernel->inPlace)
@@ -266,31 +265,48 @@ LogicalResult Outliner::launchTogether(ArrayRef<UpdatePiece> pieces) {
   return success();
 }
 
-/// Updates of the same types, attributes and roles become the same launches.
+/// Updates of the same types, attributes and roles are one, in whatever functions they stand.
+FailureOr<Outliner::Alone *> Outliner::aloneOf(const Update &update, ArrayRef<int64_t> replaces) {
+  auto [known, fresh] = updates.try_emplace(
+      identityOf(update.ops, update.inputs.getArrayRef(), update.outputs, replaces));
+  Alone &alone = known->second;
+  if (!fresh)
+    return &alone;
+  FailureOr<OwningOpRef<func::FuncOp>> decomposed = decomposeAlone(update);
+  if (failed(decomposed))
+    return failure();
+  alone.piece = pieceOf(**decomposed);
+  alone.function = std::move(*decomposed);
+  return &alone;
+}
+
+/// Has the module all kernels that an update alone launches.
+LogicalResult Outliner::outlineAlone(Alone &alone) {
+  if (alone.outlined) {
+    llvm::for_each(alone.kernels, [&](exec::KernelOp kernel) { inModule(kernel); });
+    return success();
+  }
+  alone.outlined = alone.function->clone();
+  if (failed(outlinePrimitives(*alone.outlined)))
+    return failure();
+  alone.outlined->walk([&](exec::LaunchOp launch) {
+    alone.kernels.push_back(symbols->lookup<exec::KernelOp>(launch.getKernel()));
+  });
+  return success();
+}
+
+/// Updates that are alike become the same launches.
 LogicalResult Outliner::outlineUpdates(func::FuncOp func) {
-  struct Alone {
-    OwningOpRef<func::FuncOp> function;
-    std::string piece;
-    bool isOutlined = false;
-  };
-  std::map<std::vector<uintptr_t>, Alone> known;
-  std::vector<Update> updates = updatesOf(func, target);
+  std::vector<Update> own = updatesOf(func, target);
   std::vector<UpdatePiece> pieces;
-  std::vector<Alone *> aloneOf;
-  for (const Update &update : updates) {
-    ArrayRef<Value> inputs = update.inputs.getArrayRef();
-    SmallVector<int64_t> replaces = findReplaced(inputs, update.outputs);
-    auto [alone, fresh] =
-        known.try_emplace(identityOf(update.ops, inputs, update.outputs, replaces));
-    if (fresh) {
-      FailureOr<OwningOpRef<func::FuncOp>> decomposed = decomposeAlone(update);
-      if (failed(decomposed))
-        return failure();
-      alone->second.piece = pieceOf(**decomposed);
-      alone->second.function = std::move(*decomposed);
-    }
-    aloneOf.push_back(&alone->second);
-    pieces.push_back({&update, *alone->second.function, alone->second.piece, replaces});
+  std::vector<Alone *> alike;
+  for (const Update &update : own) {
+    SmallVector<int64_t> replaces = findReplaced(update.inputs.getArrayRef(), update.outputs);
+    FailureOr<Alone *> alone = aloneOf(update, replaces);
+    if (failed(alone))
+      return failure();
+    alike.push_back(*alone);
+    pieces.push_back({&update, *(*alone)->function, (*alone)->piece, replaces});
   }
   for (ArrayRef<size_t> batch : batchUpdates(func, pieces, target.kernelLimits())) {
     if (batch.size() > 1) {
@@ -299,11 +315,10 @@ LogicalResult Outliner::outlineUpdates(func::FuncOp func) {
         return failure();
       continue;
     }
-    Alone &alone = *aloneOf[batch.front()];
-    if (!alone.isOutlined && failed(outlinePrimitives(*alone.function)))
+    Alone &alone = *alike[batch.front()];
+    if (failed(outlineAlone(alone)))
       return failure();
-    alone.isOutlined = true;
-    replace(updates[batch.front()], *alone.function);
+    replace(own[batch.front()], *alone.outlined);
   }
   return success();
 }

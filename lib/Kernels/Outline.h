@@ -43,6 +43,14 @@ private:
     int64_t extent = 0;
   };
 
+  struct Alone {
+    mlir::OwningOpRef<mlir::func::FuncOp> function; ///< what an update does, in primitive ops
+    std::string piece; ///< what a kernel that does several would do of it (pieceOf)
+    mlir::OwningOpRef<mlir::func::FuncOp> outlined; ///< the same as launches; null until needed
+    llvm::SmallVector<exec::KernelOp> kernels;      ///< that these launch
+  };
+  mlir::FailureOr<Alone *> aloneOf(const Update &update, llvm::ArrayRef<int64_t> replaces);
+  mlir::LogicalResult outlineAlone(Alone &alone);
   mlir::LogicalResult outlineUpdates(mlir::func::FuncOp func);
   /// What one kernel that does several pieces would do of an update alone; empty: it has its own.
   std::string pieceOf(mlir::func::FuncOp alone);
@@ -68,7 +76,7 @@ private:
   /// Gives a planned kernel its name and a place in the module.
   mlir::FailureOr<Launch> findOrAdd(exec::KernelOp kernel);
   /// The kernel that a launch names, of which the module gets a copy where it has none yet.
-  exec::KernelOp inModule(const Launch &launch);
+  exec::KernelOp inModule(exec::KernelOp kernel);
 
   /// Makes the module of a function the one that kernels are put into.
   void enter(mlir::ModuleOp next);
@@ -82,6 +90,7 @@ private:
   /// The same by the clusters' own ops: layer after layer is found without
   /// building its kernels first.
   std::map<std::vector<uintptr_t>, Launch> launches;
+  std::map<std::vector<uintptr_t>, Alone> updates; ///< by their own ops, too
   std::map<KernelKind, unsigned> numbers; ///< of kernels
 };
 

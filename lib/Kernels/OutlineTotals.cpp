@@ -98,7 +98,7 @@ LogicalResult Outliner::launchTotals(ArrayRef<const TotalsPiece *> pieces) {
   FailureOr<Launch> found = joinTotals(pieces, inputs);
   if (failed(found))
     return failure();
-  exec::KernelOp shared = inModule(*found);
+  exec::KernelOp shared = inModule(found->kernel->kernel);
   OpBuilder builder(firstSum(*pieces.front()->totals));
   auto launch =
       exec::LaunchOp::create(builder, pieces.front()->totals->values.back().getLoc(),

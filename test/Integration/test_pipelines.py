@@ -1,6 +1,7 @@
 """Pipelines: every rank a program of its own, against PyTorch and against each other."""
 
 import json
+import re
 import zipfile
 
 import numpy
@@ -199,3 +200,14 @@ def test_code_does_not_grow_with_microbatches(tmp_path):
     assert kernels == more_kernels and abs(code - more_code) < 100
     # A call of a schedule is a few numbers; each rank makes at most ten a microbatch.
     assert 0 < programs and more_programs - programs <= 28 * 2 * 10 * 40
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_stages_share_the_kernels_of_norms(tmp_path, model):
+    """Each stage adds up other gradients, by the very kernels that one rank has for tensors of these shapes."""
+    totals = []
+    for devices, plan in [(1, "dp=1,micro_batch=1"), (4, "pp=4,micro_batch=1")]:
+        text = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--devices", devices, "--plan", plan, "--loss", "cross_entropy",
+                          "--global-batch", 4, "--emit=schedule").out
+        totals.append(len(set(re.findall(r"exec\.kernel @(rows_\d+) extent 1 ", text))))
+    assert 3 < totals[1] <= totals[0]

@@ -1,11 +1,18 @@
 // RUN: dtc-opt %s --dtc-decompose-layers --dtc-form-kernels | FileCheck %s
+// RUN: dtc-opt --target=cuda %s --dtc-decompose-layers --dtc-form-kernels | FileCheck %s --check-prefix=CUDA
 
-// A kernel of eight sums serves all forty.
-// CHECK-COUNT-2: exec.kernel @
+// On processors a kernel of one total serves all forty, and one of eight scalars their sums. On GPUs
+// a kernel of eight totals makes few launches of what isn't added up by pieces.
+// CHECK-COUNT-3: exec.kernel @
 // CHECK-NOT: exec.kernel @
 // CHECK-LABEL: func.func @all(
-// CHECK-COUNT-5: exec.launch @rows_0(
-// CHECK-NEXT: {{.*}}exec.launch @pointwise_0(
+// CHECK-COUNT-40: exec.launch @rows_0(
+// CHECK-NOT: exec.launch @rows
+// CUDA-COUNT-2: exec.kernel @
+// CUDA-NOT: exec.kernel @
+// CUDA-LABEL: func.func @all(
+// CUDA-COUNT-5: exec.launch @rows_0(
+// CUDA-NEXT: {{.*}}exec.launch @pointwise_0(
 func.func @all(%g0: tensor<32xf32>, %g1: tensor<32xf32>, %g2: tensor<32xf32>, %g3: tensor<32xf32>, %g4:
     tensor<32xf32>, %g5: tensor<32xf32>, %g6: tensor<32xf32>, %g7: tensor<32xf32>, %g8:
     tensor<32xf32>, %g9: tensor<32xf32>, %g10: tensor<32xf32>, %g11: tensor<32xf32>, %g12:

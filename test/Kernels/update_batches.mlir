@@ -54,3 +54,25 @@ func.func @apart(%p: tensor<64xf32>, %g: tensor<64xf32>, %q: tensor<64xf32>, %h:
   %4 = "dtc.sgd_update"(%r, %s, %lr, %scale) {momentum = 0.0, weightDecay = 0.1} : (tensor<64xf32>, tensor<64xf32>, tensor<f64>, tensor<f32>) -> tensor<64xf32>
   return %0, %copy, %1, %2, %3, %4 : tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// An update that is alone in one function is a piece in another.
+// CHECK-LABEL: func.func @pair
+// CHECK-NEXT: exec.launch @[[PAIR:pointwise_[0-9]+]](%arg0, %arg1, %arg2, %arg3, %arg4, %arg5)
+// CHECK-NEXT: return
+// CHECK-LABEL: func.func @single
+// CHECK-NEXT: exec.launch @pointwise_
+// CHECK-NOT: @[[PAIR]](
+// CHECK: return
+func.func @pair(%p: tensor<64xf32>, %g: tensor<64xf32>, %q: tensor<64xf32>, %h: tensor<64xf32>,
+                %lr: tensor<f64>, %scale: tensor<f32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %0 = "dtc.sgd_update"(%p, %g, %lr, %scale) {momentum = 0.0, weightDecay = 0.1} : (tensor<64xf32>, tensor<64xf32>, tensor<f64>, tensor<f32>) -> tensor<64xf32>
+  %1 = "dtc.sgd_update"(%q, %h, %lr, %scale) {momentum = 0.0, weightDecay = 0.1} : (tensor<64xf32>, tensor<64xf32>, tensor<f64>, tensor<f32>) -> tensor<64xf32>
+  return %0, %1 : tensor<64xf32>, tensor<64xf32>
+}
+func.func @single(%p: tensor<64xf32>, %g: tensor<64xf32>, %lr: tensor<f64>, %scale: tensor<f32>)
+    -> tensor<64xf32> {
+  %0 = "dtc.sgd_update"(%p, %g, %lr, %scale) {momentum = 0.0, weightDecay = 0.1} : (tensor<64xf32>, tensor<64xf32>, tensor<f64>, tensor<f32>) -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
