@@ -4,6 +4,7 @@
 
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Graph/Evaluation.h"
+#include "dtc/Dialect/Graph/RandomOps.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -27,6 +28,14 @@ bool isArgument(Value value, RoleKind kind) {
   auto function = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : nullptr;
   RoleAttr role = function ? getArgRole(function, argument.getArgNumber()) : nullptr;
   return role && role.getKind() == kind;
+}
+
+/// The keys from which masks of dropout are drawn.
+bool isDropoutKeys(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  return isArgument(value, RoleKind::Input) &&
+         getArgRole(cast<func::FuncOp>(argument.getOwner()->getParentOp()), argument.getArgNumber())
+                 .getName() == DropoutOp::kKeys;
 }
 
 /// What an earlier stage computed of parameters, on another rank or on this one.
@@ -84,20 +93,20 @@ public:
   }
 
   void run() {
-    bool isFull = block.kind == dist::Recompute::Full;
     for (Operation *op : block.forward)
       for (Value result : op->getResults())
-        if (!isFull)
+        if (!isFull())
           copies[result] = result;
     const auto *first = llvm::find_if(block.backward, [&](Operation *op) {
       return llvm::any_of(op->getOperands(), [&](Value operand) {
-        return activations.contains(operand) && !copies.contains(operand);
+        return isDrawnAgain(operand) ||
+               (activations.contains(operand) && !copies.contains(operand));
       });
     });
     if (first == block.backward.end())
       return;
     builder.emplace(*first);
-    if (isFull)
+    if (isFull())
       cloneNeeded();
     for (Operation *op : block.backward)
       for (OpOperand &operand : op->getOpOperands())
@@ -105,6 +114,11 @@ public:
   }
 
 private:
+  bool isFull() const { return block.kind == dist::Recompute::Full; }
+  /// Masks are drawn again for the backward pass. Without a barrier those of the forward pass would
+  /// be kept instead, as they depend on keys alone.
+  bool isDrawnAgain(Value value) const { return isFull() && isDropoutKeys(value); }
+
   /// Of the block, what its backward pass reads and what that is computed from.
   void cloneNeeded() {
     DenseSet<Operation *> needed;
@@ -124,7 +138,7 @@ private:
 
   /// The value as the backward pass reads it.
   Value again(Value value) {
-    if (!activations.contains(value))
+    if (!activations.contains(value) && !isDrawnAgain(value))
       return value;
     if (Value known = copies.lookup(value))
       return known;

@@ -138,3 +138,26 @@ func.func @evaluated(
   %dw = arith.mulf %dh, %chosen {dtc.backward = #dtc.backward<1, input_grad>} : tensor<4x4xf32>
   return %dw : tensor<4x4xf32>
 }
+
+// -----
+
+// Masks are drawn again, too. Without a barrier before their keys they would be those of the forward pass.
+
+// CHECK-LABEL: func.func @dropout(
+// CHECK: %[[X:.*]] = math.exp
+// CHECK: dtc.dropout {{.*}} keys %arg1
+// CHECK-DAG: %[[K:.*]] = dtc.barrier %arg1
+// CHECK-DAG: dtc.barrier %[[X]]
+// CHECK: dtc.dropout {{.*}} keys %[[K]] {{.*}}recompute
+// CHECK: dtc.dropout {{.*}} keys %[[K]] {{.*}}input_grad
+func.func @dropout(
+    %w0: tensor<4x4xf32> {dtc.role = #dtc.role<parameter, "u">},
+    %k: tensor<4xi64> {dtc.role = #dtc.role<input, "dropout_keys">})
+    -> (tensor<4x4xf32> {dtc.role = #dtc.role<output, "y">}, tensor<4x4xf32> {dtc.role = #dtc.role<gradient, "u">}) {
+  %x = math.exp %w0 {dtc.id = 0 : i64} : tensor<4x4xf32>
+  %d = dtc.dropout %x keys %k : tensor<4xi64> ratio 1.0E-1 {batch = 0 : i64, dist.recompute = #dist.recompute<full, 0>, dtc.id = 1 : i64, number = 3 : i64} : tensor<4x4xf32>
+  %y = math.tanh %d {dist.recompute = #dist.recompute<full, 0>, dtc.id = 2 : i64} : tensor<4x4xf32>
+  %dy = arith.mulf %d, %x {dtc.backward = #dtc.backward<2, input_grad>} : tensor<4x4xf32>
+  %dx = dtc.dropout %dy keys %k : tensor<4xi64> ratio 1.0E-1 {batch = 0 : i64, dtc.backward = #dtc.backward<1, input_grad>, number = 3 : i64} : tensor<4x4xf32>
+  return %y, %dx : tensor<4x4xf32>, tensor<4x4xf32>
+}
