@@ -1,6 +1,7 @@
 #include "LibraryCalls.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Graph/AttentionPartOps.h"
 
 using namespace mlir;
 
@@ -147,6 +148,13 @@ SmallVector<Value> buildAttention(exec::AttentionOp op, OpBuilder &builder, Valu
                                                                 in[1], in[2], bias, op.getScale(),
                                                                 op.getCausal(), op.getWindowAttr())
                                          ->getResults());
+  // Libraries take the statistics as they are given: in a ring those of keys on other ranks, too.
+  if (!bias && (!op.getCausal() || op.placeOf(0).getShape()[1] == op.placeOf(1).getShape()[1]))
+    return llvm::to_vector_of<Value>(
+        graph::AttentionPartGradOp::create(builder, op.getLoc(), types, in[0], in[1], in[2], in[3],
+                                           in[4], in[5], op.getScale(), op.getCausal(),
+                                           op.getWindowAttr())
+            ->getResults());
   return llvm::to_vector_of<Value>(
       graph::AttentionGradOp::create(builder, op.getLoc(), types, in[0], in[1], in[2], in[3], in[4],
                                      in[5], bias, op.getScale(), op.getCausal(), op.getWindowAttr())

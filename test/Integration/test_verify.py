@@ -65,6 +65,16 @@ def test_kernels_and_calls_of_gpus_are_compared(model, precision, tmp_path):
     assert "not as kernels" not in outcome.err
 
 
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_calls_of_attention_in_a_ring_are_compared(model, tmp_path):
+    """A backward call reads statistics of keys that other ranks have, too."""
+    outcome = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy", "--devices", 2, "--global-batch", 2,
+                         "--plan", "dp=1,cp=2,cp_by=ring", "--target", "cuda", "--arch", "sm_90", "--precision", "bf16", "--verify",
+                         "--emit", "partition", "-o", tmp_path / "o.mlir")
+    assert verified(outcome.err)[1] == 2
+    assert "not as kernels" not in outcome.err
+
+
 def test_one_rank_is_itself(tmp_path):
     outcome = check_call("dtc", "compile", MODELS / "mlp.onnx", "--loss", "mse", "--verify", "-o",
                          tmp_path / "o.dtc")
