@@ -96,7 +96,8 @@ private:
     Op &op = problem.ops[id];
     double flops = op.flops;
     for (size_t factor = 0; factor < factors[id].size(); ++factor)
-      flops = flops * double(factors[id][factor]) / double(op.rule->factors[factor].size);
+      if (factors[id][factor] < op.rule->factors[factor].size) // of others it would only round
+        flops = flops * double(factors[id][factor]) / double(op.rule->factors[factor].size);
     op.padding = op.flops - flops;
   }
 

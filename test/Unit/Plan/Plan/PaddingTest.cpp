@@ -40,6 +40,17 @@ TEST(Padding, IsCarriedByValuesToWhatHasNoPaddedWeight) {
   EXPECT_EQ(hidden.problem.values[hidden.v].padding, 0) << "its file has all rows";
 }
 
+TEST(Padding, IsNoneOfAProductWithoutIt) {
+  ProblemBuilder build; // odd sizes, by which a product and a quotient round
+  const ValueId x = build.argument(ValueKind::Input, {8, 1, 99991});
+  const ValueId w = build.argument(ValueKind::Parameter, {99991, 999001});
+  const ValueId unused = build.argument(ValueKind::Parameter, {4});
+  Problem problem = build.finish({build.contract(x, w)}, 8);
+  markPadding(problem, {{unused, {3}}});
+  EXPECT_EQ(problem.paddingElements(), 1);
+  EXPECT_EQ(problem.ops.at(0).padding, 0);
+}
+
 TEST(Padding, IsNoneWhereNothingIsPadded) {
   Hidden hidden;
   const Problem before = hidden.problem;
