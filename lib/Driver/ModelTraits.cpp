@@ -1,9 +1,11 @@
 #include "ModelTraits.h"
 
+#include "dtc-io/AttentionWindows.h"
 #include "dtc/Dialect/Graph/Graph.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <algorithm>
 #include <set>
 
 using namespace mlir;
@@ -24,12 +26,14 @@ static std::string headsOf(graph::AttentionOp attention) {
 
 std::map<std::string, std::string> traitsOf(ModuleOp module, const training::TrainOptions &train) {
   std::map<std::string, std::set<std::string>> found;
+  std::set<io::AttentionWindow> windows;
   module.walk([&](Operation *op) {
     TypeSwitch<Operation *>(op)
         .Case<graph::AttentionOp>([&](auto attention) {
           found["heads"].insert(headsOf(attention));
-          if (auto window = attention.getWindow())
-            found["windows"].insert(std::to_string(*window) + " keys");
+          const int64_t keys = graph::shapeOf(attention.getKey())[1];
+          if (attention.getCausal())
+            windows.insert({keys, std::min<int64_t>(attention.getWindow().value_or(keys), keys)});
         })
         .Case<graph::ActivationOp>([&](auto activation) {
           found["activations"].insert(graph::stringifyActivation(activation.getKind()).str());
@@ -40,6 +44,8 @@ std::map<std::string, std::string> traitsOf(ModuleOp module, const training::Tra
   if (train.adapters.rank > 0)
     found["adapters"].insert("alpha " + numberText(train.adapters.alpha));
   std::map<std::string, std::string> traits;
+  if (!windows.empty())
+    traits[io::kWindowsTrait] = io::textOf(windows);
   for (const auto &[name, values] : found)
     for (const std::string &value : values)
       traits[name] += (traits[name].empty() ? "" : "; ") + value;

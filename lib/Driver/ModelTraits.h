@@ -5,7 +5,7 @@
 // model's checkpoint alone:
 //
 //   heads          4 of 16, 2 of keys
-//   windows        128 keys
+//   windows        128 of 1024 keys; all of 1024 keys
 //   activations    gelu_tanh
 //   norms' eps     1e-05
 //   adapters       alpha 8

@@ -315,7 +315,9 @@ def test_the_checkpoint_of_another_model_is_refused(artifacts, checkpoints, tmp_
 @pytest.mark.parametrize("own,other,words", [
     ({"lora": "rank=2,alpha=8"}, {"lora": "rank=2,alpha=16"}, "has other adapters than alpha 16: alpha 8"),
     ({}, {"heads": 8, "kv_heads": 4}, "has other heads than 8 of 8, 4 of keys: 4 of 16, 2 of keys"),
-    ({"window": 4}, {"window": 8}, "has other windows than 8 keys: 4 keys"),
+    ({"window": 4}, {"window": 8}, "has other windows than 8 of 16 keys: 4 of 16 keys"),
+    ({}, {"window": 8}, "has other windows than 8 of 16 keys: all of 16 keys"),
+    ({"window": 4}, {}, "has other windows than all of 16 keys: 4 of 16 keys"),
 ])
 def test_the_checkpoint_of_a_model_of_the_same_shapes_is_refused(tmp_path, own, other, words):
     """What a weight means depends on how many heads it is cut into, on what these see, and what an adapter does on its factor."""

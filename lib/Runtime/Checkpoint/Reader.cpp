@@ -1,5 +1,6 @@
 #include "dtc-rt/Checkpoint/Reader.h"
 
+#include "dtc-io/AttentionWindows.h"
 #include "dtc-io/InputFile.h"
 #include "dtc-rt/Program/PartRuns.h"
 #include "dtc-rt/Program/Sha256.h"
@@ -129,6 +130,10 @@ Status CheckpointReader::verify(const StoredFile &stored) const {
   return Status::ok();
 }
 
+static bool areAlike(const std::string &trait, const std::string &one, const std::string &other) {
+  return trait == io::kWindowsTrait ? io::areWindowsAlike(one, other) : one == other;
+}
+
 Status CheckpointReader::checkModel(const CheckpointInfo &expected) const {
   std::string start = folder + ": is a checkpoint of another model or optimizer, it ";
   for (size_t i = 0; i < std::max(info.tensors.size(), expected.tensors.size()); ++i) {
@@ -144,7 +149,8 @@ Status CheckpointReader::checkModel(const CheckpointInfo &expected) const {
                      nameOf(own->dtype) + ", of " + own->text() + ": " + nameOf(stored->dtype));
   }
   for (const auto &[name, own] : expected.traits)
-    if (auto stored = info.traits.find(name); stored != info.traits.end() && stored->second != own)
+    if (auto stored = info.traits.find(name);
+        stored != info.traits.end() && !areAlike(name, own, stored->second))
       return refused(start + "has other " + name + " than " + own + ": " + stored->second);
   return Status::ok();
 }
