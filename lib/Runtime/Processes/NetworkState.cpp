@@ -9,8 +9,9 @@
 namespace dtc::rt {
 namespace {
 
-/// Devices through which a process sends without the system: InfiniBand and its like, Slingshot.
-constexpr const char *kUnseenNetworks[] = {"/dev/infiniband/uverbs", "/dev/cxi"};
+/// Devices through which a process sends without the system: InfiniBand and its like, Slingshot,
+/// Omni-Path.
+constexpr const char *kUnseenNetworks[] = {"/dev/infiniband/uverbs", "/dev/cxi", "/dev/hfi1"};
 
 } // namespace
 
