@@ -1,4 +1,5 @@
-// Faults in kernels and library calls: other kernels, operands and parts than a function asks for.
+// Faults in kernels and library calls: other kernels, operands, results and parts than a function
+// asks for.
 #include "StepMutants.h"
 
 #include "dtc/Dialect/Exec/Exec.h"
@@ -65,8 +66,29 @@ private:
       });
   }
 
+  static SmallVector<OpOperand *> usesOf(Value value) {
+    return llvm::map_to_vector(value.getUses(), [](OpOperand &use) { return &use; });
+  }
+
+  /// The first two results that may be taken for each other.
+  void visitResults(const char *kind, Operation *op) {
+    for (OpResult first : op->getResults())
+      for (OpResult second : op->getResults().drop_front(first.getResultNumber() + 1))
+        if (first.getType() == second.getType() && !first.use_empty() && !second.use_empty())
+          return add(kind, op,
+                     [i = first.getResultNumber(), j = second.getResultNumber()](auto *at) {
+                       const SmallVector<OpOperand *> ofFirst = usesOf(at->getResult(i));
+                       const SmallVector<OpOperand *> ofSecond = usesOf(at->getResult(j));
+                       for (OpOperand *use : ofFirst)
+                         use->set(at->getResult(j));
+                       for (OpOperand *use : ofSecond)
+                         use->set(at->getResult(i));
+                     });
+  }
+
   void visit(exec::LaunchOp launch) {
     visitOperands("exchanged operands of a kernel", launch);
+    visitResults("exchanged results of a kernel", launch);
     if (StringRef other = otherKernel(launch); !other.empty())
       add("kernel of another place", launch,
           [name = other.str()](Operation *at) { cast<exec::LaunchOp>(at).setKernel(name); });
