@@ -40,7 +40,6 @@ RECIPES = [
     ("resnet_norms.pt2", ["--batch-norm", "train"], 2, "dp=2,zero=1,micro_batch=2", "lost exchange"),
     ("mixtral.onnx", [], 4, "dp=1,ep=4,capacity=1.25,overflow=drop", "wrong order of parts"),
 ]
-# At least two of these: kernels may all be of different tensors, or those that are tried have operands that can be exchanged.
 KERNELS = {"exchanged operands of a kernel", "exchanged results of a kernel", "kernel of another place"}
 ALWAYS = {"dropped term", "doubled term", "stale parameter", "swapped gradients", "missing scale", "wrong operand", "unscaled gradient",
           "wrong decay class"}
@@ -92,10 +91,13 @@ def test_faults_are_found(model, recipe, devices, plan, tmp_path):
     kinds = planted(tmp_path, model, recipe, devices, plan, calls, "schedule=zb" in plan)
     # Of Mixtral in four stages no rank has two gradients of one type.
     without = {"swapped gradients"} if model == "mixtral" and "pp=4,dp=1" in plan else set()
-    assert ALWAYS <= kinds | {"missing scale"} | without and len(KERNELS & kinds) >= 2 and len(kinds) >= 11, kinds
+    if model in ("resnet_tiny", "t5") or (model, devices) == ("gpt2", 8):  # stages whose kernels are all of different tensors
+        without |= {"kernel of another place"}
+    if model == "t5" and "recompute=full" in plan:  # the kernels that are tried give the same of exchanged operands
+        without |= {"exchanged operands of a kernel"}
+    assert ALWAYS | KERNELS <= kinds | {"missing scale"} | without and len(kinds) >= 11, kinds
     if "ring" in plan and model not in ("t5", "mixtral"):  # T5 has no mask of causal form, Mixtral's parts can't be halved
         assert "wrong chunk" in kinds
-    assert KERNELS <= kinds or model != "llama"
     assert "skipped op" in kinds or model not in ("gpt2", "llama", "bart", "moe")
     assert kinds & {"wrong mask", "lost mask"} or model not in ("gpt2", "llama", "moe")
     assert "wrong recomputation" in kinds or model != "moe" or "recompute=full" not in plan

@@ -90,11 +90,13 @@ func.func @main(%x: tensor<2x4xf32>, %w: tensor<4x8xf32>, %b: tensor<8xf32>, %h:
 // -----
 
 // Queries, keys and values in one tensor, and their gradients in another. These are computed of the statistics, as libraries do.
+// Beside 1 their difference from the gradient of the whole attention is nothing.
 // CHECK: result 0: tensor<1x2x1x2xf32> {{\[\[\[\[}}0, 0]], {{\[\[}}0, 0]]]]
 // CHECK: result 1: tensor<1x1x2xf32> {{\[\[\[}}0, 0]]]
 // CHECK: result 2: tensor<1x2x6xf32> {{\[\[\[}}0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]]
+// CHECK: result 3: tensor<1x2x6xf32> {{\[\[\[}}0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]]
 func.func @main(%qkv: tensor<1x2x6xf32>, %g: tensor<1x2x1x2xf32>)
-    -> (tensor<1x2x1x2xf32>, tensor<1x1x2xf32>, tensor<1x2x6xf32>) {
+    -> (tensor<1x2x1x2xf32>, tensor<1x1x2xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>) {
   %0 = dtc.slice %qkv offsets [0, 0, 0] strides [1, 1, 1] : tensor<1x2x6xf32> -> tensor<1x2x2xf32>
   %1 = dtc.slice %qkv offsets [0, 0, 2] strides [1, 1, 1] : tensor<1x2x6xf32> -> tensor<1x2x2xf32>
   %2 = dtc.slice %qkv offsets [0, 0, 4] strides [1, 1, 1] : tensor<1x2x6xf32> -> tensor<1x2x2xf32>
@@ -124,5 +126,14 @@ func.func @main(%qkv: tensor<1x2x6xf32>, %g: tensor<1x2x1x2xf32>)
   %r0 = arith.subf %o, %p : tensor<1x2x1x2xf32>
   %r1 = arith.subf %lse, %m : tensor<1x1x2xf32>
   %r2 = arith.subf %joined, %d : tensor<1x2x6xf32>
-  return %r0, %r1, %r2 : tensor<1x2x1x2xf32>, tensor<1x1x2xf32>, tensor<1x2x6xf32>
+  %wq, %wk, %wv = dtc.attention_grad %q, %k, %v, %o, %lse, %g scale 0.5 causal
+    : tensor<1x2x1x2xf32>, tensor<1x2x1x2xf32>, tensor<1x2x1x2xf32>, tensor<1x2x1x2xf32>, tensor<1x1x2xf32>, tensor<1x2x1x2xf32>
+    -> tensor<1x2x1x2xf32>, tensor<1x2x1x2xf32>, tensor<1x2x1x2xf32>
+  %whole = dtc.concat 2 (%wq, %wk, %wv) : tensor<1x2x1x2xf32>, tensor<1x2x1x2xf32>, tensor<1x2x1x2xf32> -> tensor<1x2x3x2xf32>
+  %wjoined = dtc.reshape %whole : tensor<1x2x3x2xf32> -> tensor<1x2x6xf32>
+  %one = arith.constant dense<1.0> : tensor<1x2x6xf32>
+  %apart = arith.subf %wjoined, %d : tensor<1x2x6xf32>
+  %beside = arith.addf %apart, %one : tensor<1x2x6xf32>
+  %r3 = arith.subf %beside, %one : tensor<1x2x6xf32>
+  return %r0, %r1, %r2, %r3 : tensor<1x2x1x2xf32>, tensor<1x1x2xf32>, tensor<1x2x6xf32>, tensor<1x2x6xf32>
 }
