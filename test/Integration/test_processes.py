@@ -345,13 +345,14 @@ class TestStartedByItself:
         assert run.returncode == 75, said
         assert weights.exists()
 
-    def test_a_signal_before_ranks_are_ready_stops_it(self, mlp, tmp_path):
+    @pytest.mark.parametrize("to", ["launcher", "rank"])
+    def test_a_signal_before_ranks_are_ready_stops_it(self, mlp, tmp_path, to):
         flags = endless(mlp, tmp_path / "log.jsonl", "--checkpoint-dir", tmp_path / "c")
         run = subprocess.Popen([str(BIN / "dtc-run"), *map(str, flags), "--processes"],
                                stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         while len(children_of(run)) < 2:
             assert run.poll() is None
-        run.send_signal(signal.SIGTERM)
+        os.kill(run.pid if to == "launcher" else int(children_of(run)[0]), signal.SIGTERM)
         said = run.communicate(timeout=60)[1]
         assert run.returncode == 75 and "stopped by signal 15 " in said, said
 
