@@ -54,19 +54,20 @@ LogicalResult checkTargetName(func::FuncOp func) {
   return success();
 }
 
-Value weightTable(TensorBuilder &b, Type element, const TrainOptions &options) {
-  const auto classes = int64_t(options.classWeights.size());
+/// The class weights, and 0 for what is no class of `size`.
+Value weightTable(TensorBuilder &b, Type element, int64_t size, const TrainOptions &options) {
   SmallVector<Attribute> values =
       llvm::map_to_vector(options.classWeights, [&](double weight) -> Attribute {
         return b.builder.getFloatAttr(element, weight);
       });
-  auto type = RankedTensorType::get({classes}, element);
+  values.resize(size, b.builder.getFloatAttr(element, 0.0));
+  auto type = RankedTensorType::get({size}, element);
   return arith::ConstantOp::create(b.builder, b.loc, DenseElementsAttr::get(type, values));
 }
 
 /// The class weight of each target, 0 of ignored ones.
 Value weightsOf(TensorBuilder &b, Value target, Type element, const TrainOptions &options) {
-  Value table = weightTable(b, element, options);
+  Value table = weightTable(b, element, int64_t(options.classWeights.size()), options);
   Value weights =
       GatherOp::create(b.builder, b.loc, cast<RankedTensorType>(target.getType()).clone(element),
                        table, target, /*axis=*/b.builder.getI64IntegerAttr(0),
@@ -100,8 +101,11 @@ private:
     FailureOr<Value> logits = predictions(func, outputs, roles);
     if (failed(logits) || failed(checkTargetName(func)))
       return failure();
+    const int64_t classes = shapeOf(*logits).back();
+    if (failed(checkClasses(classes)))
+      return failure();
     std::optional<PaddedClasses> padded;
-    if (options.classWeights.empty() && options.labelSmoothing == 0 && leavesZeros(options))
+    if (leavesZeros(options))
       padded = padClasses(func, *logits, options.classMultiple);
     if (padded)
       logits = padded->logits;
@@ -114,36 +118,36 @@ private:
     Value count = addCount();
     OpBuilder builder = function.builder();
     TensorBuilder b(builder, nameLoc("loss"));
-    Type rows = RankedTensorType::get(shape.drop_back(),
-                                      statisticsType(getElementTypeOrSelf(*logits)));
-    const int64_t classes = shape.back();
-    if (failed(checkClasses(classes)))
-      return failure();
+    Type rows =
+        RankedTensorType::get(shape.drop_back(), statisticsType(getElementTypeOrSelf(*logits)));
     auto op = CrossEntropyOp::create(builder, b.loc, rows, rows, *logits, target,
                                      static_cast<uint64_t>(options.ignoreIndex));
     Value losses = op.getLoss();
     if (!options.classWeights.empty())
       losses = b.mul(losses, weightsOf(b, target, getElementTypeOrSelf(losses), options));
     if (options.labelSmoothing != 0)
-      losses = smoothed(b, losses, op);
+      losses = smoothed(b, losses, op, classes);
     return Loss{scalarSum(b, losses), losses, /*squared=*/false, count, padded};
   }
 
   /// PyTorch's: (1 - e) * losses + e / C * the losses that all C classes would have as targets,
   /// each with its weight. That of class c is lse - logits[c], and lse is loss + logits[target].
-  Value smoothed(TensorBuilder &b, Value losses, CrossEntropyOp op) {
+  /// What is padded is no class, and has a share of 0.
+  Value smoothed(TensorBuilder &b, Value losses, CrossEntropyOp op, int64_t classes) {
     Value logits = b.widen(op.getLogits()), target = op.getTarget();
     ArrayRef<int64_t> shape = shapeOf(logits);
-    const int64_t last = shape.size() - 1, classes = shape.back();
+    const int64_t last = shape.size() - 1;
     Value picked = PickOp::create(b.builder, b.loc, op.getLoss().getType(), logits, target);
     Value lse = b.add(op.getLoss(), picked);
     double total = double(classes);
+    Value counted =
+        shape.back() == classes ? logits : replaceBeyond(b, logits, classes, /*beyond=*/0.0);
     if (!options.classWeights.empty()) {
       total = std::accumulate(options.classWeights.begin(), options.classWeights.end(), 0.0);
-      Value table = weightTable(b, getElementTypeOrSelf(logits), options);
-      logits = b.mul(logits, b.broadcast(table, {last}, shape));
+      Value table = weightTable(b, getElementTypeOrSelf(logits), shape.back(), options);
+      counted = b.mul(counted, b.broadcast(table, {last}, shape));
     }
-    Value uniform = b.sub(b.scale(lse, total), b.sum(logits, {last}));
+    Value uniform = b.sub(b.scale(lse, total), b.sum(counted, {last}));
     Value ignored = b.compare(arith::CmpIPredicate::eq, target, options.ignoreIndex);
     uniform = b.selectOr(ignored, 0.0, uniform);
     const double share = options.labelSmoothing;

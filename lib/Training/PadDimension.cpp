@@ -1,7 +1,6 @@
 #include "PadDimension.h"
 
 #include "dtc/Dialect/Graph/FilledView.h"
-#include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Dialect/Graph/ZeroRows.h"
 
 #include "mlir/IR/Matchers.h"
@@ -323,12 +322,9 @@ Value hideBeyond(Value logits, int64_t classes) {
   OpBuilder builder(logits.getContext());
   builder.setInsertionPointAfterValue(logits);
   TensorBuilder b(builder, logits.getLoc());
-  ArrayRef<int64_t> shape = shapeOf(logits);
-  Value place = b.iota(builder.getI64Type(), shape, shape.size() - 1);
-  Value isClass = b.compare(arith::CmpIPredicate::slt, place, classes);
   auto type = cast<FloatType>(getElementTypeOrSelf(logits));
   double smallest = -APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
-  return b.selectOr(isClass, logits, smallest);
+  return replaceBeyond(b, logits, classes, smallest);
 }
 
 void padWhereExact(DimensionPadder &padder, Value value, int64_t dim,
@@ -370,6 +366,13 @@ void padSummed(func::FuncOp function, ContractOp product, int64_t operand,
 bool leavesZeros(const TrainOptions &options) {
   return options.optimizer == OptimizerKind::Sgd ||
          static_cast<float>(options.eps) >= std::numeric_limits<float>::min();
+}
+
+Value replaceBeyond(TensorBuilder &b, Value logits, int64_t classes, double beyond) {
+  ArrayRef<int64_t> shape = shapeOf(logits);
+  Value place = b.iota(b.builder.getI64Type(), shape, shape.size() - 1);
+  Value isClass = b.compare(arith::CmpIPredicate::slt, place, classes);
+  return b.selectOr(isClass, logits, beyond);
 }
 
 std::optional<PaddedClasses> padClasses(func::FuncOp function, Value logits, int64_t multiple) {

@@ -31,6 +31,7 @@
 // As %wo is too, nothing flows back: neither into the values nor, through the scores, further.
 #pragma once
 
+#include "dtc/Dialect/Graph/TensorBuilder.h"
 #include "dtc/Training/Train.h"
 
 namespace dtc::training {
@@ -49,6 +50,10 @@ struct PaddedClasses {
 /// parameters.
 std::optional<PaddedClasses> padClasses(mlir::func::FuncOp function, mlir::Value logits,
                                         int64_t multiple);
+
+/// Logits with a number in place of all that isn't a class.
+mlir::Value replaceBeyond(graph::TensorBuilder &b, mlir::Value logits, int64_t classes,
+                          double beyond);
 
 /// Pads features that products with parameters make, and that such products alone read behind
 /// arithmetic; and heads of attention between such products, which may be turned by their places

@@ -5,7 +5,7 @@ import re
 
 import numpy
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 import llama_graph
 from conftest import MODELS, call, check_call, compare_steps, reference
@@ -118,6 +118,29 @@ def test_a_padded_vocabulary_is_not_counted_as_the_models(tmp_path):
     # Of 16 tokens the head's rows, forward and twice backward.
     wasted = plan["predicted"]["padding_tflops_per_device"] * plan["predicted"]["step_time_s"] * 1e12
     assert wasted == pytest.approx(3 * 2 * 6 * 16 * 3 * 64, rel=1e-6)
+
+
+@pytest.mark.parametrize("smoothing,weighted", [(0.1, False), (0, True), (0.1, True)])
+def test_classes_of_smoothed_and_weighted_losses(tmp_path, smoothing, weighted):
+    """1,021 classes are 1,024 for two ranks, and those alone for one. A few have no weight."""
+    path = llama_graph.write(tmp_path / "m.onnx", llama_graph.Llama(1, 64, 2, 2, 128, 1021, 16))
+    (numpy.arange(2000) * 7 % 1021).astype("u2").tofile(tmp_path / "tokens.bin")
+    save_file({"weights": numpy.linspace(-0.01, 2, 1021).clip(0).astype("f4")}, tmp_path / "classes.safetensors")
+    flags = [path, "--target", "cpu", *FLAGS, "--init", "--optimizer", "sgd", "--lr", 0.5, "--label-smoothing", smoothing]
+    flags += ["--class-weights", tmp_path / "classes.safetensors"] if weighted else []
+    logs, weights = [], []
+    for devices, plan in ((1, "dp=1"), (2, "tp=2,tp_weights=split"), (2, "dp=2,zero=3")):
+        job = [*flags, "--devices", devices, "--plan", plan]
+        emitted = check_call("dtc", "compile", *job, "--emit", "train").out
+        assert (" : tensor<64x1024xf32> file tensor<64x1021xf32>" in emitted) == (devices == 2)
+        check_call("dtc", "compile", *job, "-o", tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "tokens.bin", "--no-shuffle", "--steps", 4, "--log",
+                   tmp_path / "log", "--save-weights", tmp_path / "w.safetensors")
+        logs.append([[line["loss"], line["grad_norm"]] for line in map(json.loads, (tmp_path / "log").read_text().splitlines())])
+        weights.append(load_file(tmp_path / "w.safetensors"))
+    assert numpy.allclose(logs[1:], logs[0], rtol=1e-6) and numpy.ptp(logs[0], axis=0).min() > 0.01
+    for name, weight in weights[0].items():
+        assert all(numpy.allclose(other[name], weight, rtol=0, atol=1e-6) for other in weights[1:]), name
 
 
 @pytest.mark.parametrize("plan", ["tp=3", "dp=2,tp=3"])

@@ -1,7 +1,7 @@
 // RUN: dtc-opt --dtc-train="class-multiple=8" %s | FileCheck %s
 // RUN: dtc-opt --dtc-train="class-multiple=100" %s | FileCheck --check-prefix=TOO-MANY %s
 // RUN: dtc-opt --dtc-train="class-multiple=8 eps=1e-50" %s | FileCheck --check-prefix=ASIS %s
-// RUN: dtc-opt --dtc-train="class-multiple=8 label-smoothing=0.1" %s | FileCheck --check-prefix=ASIS %s
+// RUN: dtc-opt --dtc-train="class-multiple=8 label-smoothing=0.1" %s | FileCheck --check-prefixes=CHECK,SMOOTHED %s
 
 // The tied table and the bias get rows that no file has. Tokens and targets stay below the number of
 // classes, and what is beyond has no share in the softmax.
@@ -17,12 +17,16 @@
 // CHECK:         %[[LEAST:.*]] = arith.constant {{.*}}dense<-3.40282347E+38> : tensor<4x512xf32>
 // CHECK:         %[[LOGITS:.*]] = arith.select %[[IS]], %[[ALL]], %[[LEAST]]
 // CHECK:         dtc.cross_entropy %[[LOGITS]], %[[TARGET]]
+// A smoothed target is that of all classes, and of nothing else.
+// SMOOTHED:      %[[COUNTED:.*]] = arith.select {{.*}}, %[[LOGITS]], %{{.*}} : tensor<4x512xi1>, tensor<4x512xf32>
+// SMOOTHED:      arith.constant {{.*}}dense<5.090000e+02>
+// SMOOTHED:      dtc.reduce sum %[[COUNTED]] [1] {{.*}} : tensor<4x512xf32> -> tensor<4xf32>
 // CHECK:         dtc.scatter_add {{.*}} -> tensor<512x8xf32>
 
 // 600 classes would be a sixth more.
 // TOO-MANY: dtc.parameter trainable @table : tensor<509x8xf32> file tensor<509x8xf32>
 
-// A smoothed target reaches all classes. Without an epsilon, here in fp32, Adam divides 0 by 0.
+// Without an epsilon, here in fp32, Adam divides 0 by 0.
 // ASIS: dtc.parameter trainable @table : tensor<509x8xf32> file tensor<509x8xf32>
 module {
   dtc.parameter trainable @table : tensor<509x8xf32> file tensor<509x8xf32>
