@@ -1,6 +1,7 @@
 #include "PadDimension.h"
 
 #include "dtc/Dialect/Graph/FilledView.h"
+#include "dtc/Dialect/Graph/RandomOps.h"
 #include "dtc/Dialect/Graph/ZeroRows.h"
 
 #include "mlir/IR/Matchers.h"
@@ -89,11 +90,14 @@ public:
   }
 
   /// Notes the products with parameters that sum over the dimension, of values with zeros there.
+  /// What else reads such a value has the dimension too, as all layers do that share a bias.
   bool collectReaders() {
-    for (const auto &[value, place] : values)
+    for (size_t i = 0; i < values.size(); ++i) { // which grow
+      const auto [value, place] = values.begin()[i];
       for (OpOperand &use : value.getUses())
         if (!uses.contains(&use) && !collectReader(use, place))
           return false;
+    }
     return true;
   }
 
@@ -149,15 +153,16 @@ private:
 
   MaybeContent contentOf(Operation *op, int64_t dim) {
     if (auto product = dyn_cast<ContractOp>(op))
-      return collectFactor(product, product.getResultIndices()[dim]) ? MaybeContent(Content::Zero)
-                                                                     : std::nullopt;
-    if (auto spread = dyn_cast<BroadcastOp>(op)) {
-      auto place = llvm::find(spread.getDims(), dim);
-      bool isCollected =
-          place != spread.getDims().end() &&
-          collectParameter(spread.getInputMutable(), place - spread.getDims().begin());
-      return isCollected ? MaybeContent(Content::Zero) : std::nullopt;
-    }
+      return contentOf(product, product.getResultIndices()[dim]);
+    if (auto spread = dyn_cast<BroadcastOp>(op))
+      return contentOf(spread, dim);
+    if (auto lookup = dyn_cast<GatherOp>(op))
+      return contentOf(lookup, dim);
+    if (auto softmax = dyn_cast<SoftmaxOp>(op))
+      return contentOf(softmax, dim);
+    if (auto dropout = dyn_cast<DropoutOp>(op))
+      return isOutermost(dropout, dim) ? collectOperand(dropout.getInputMutable(), dim)
+                                       : std::nullopt;
     if (auto attention = dyn_cast<AttentionOp>(op))
       return dim == 2 ? contentOf(attention) : std::nullopt;
     if (keepsZeroRows(op))
@@ -177,6 +182,53 @@ private:
     if (!a || !b)
       return std::nullopt;
     return isa<arith::MulFOp>(op) ? std::min(*a, *b) : allZero(*a, *b);
+  }
+
+  /// Of a parameter's own index, or one of both factors, such as the heads of scores.
+  MaybeContent contentOf(ContractOp op, int64_t index) {
+    auto left = llvm::find(op.getLhsIndices(), index),
+         right = llvm::find(op.getRhsIndices(), index);
+    if (left == op.getLhsIndices().end() || right == op.getRhsIndices().end())
+      return collectFactor(op, index) ? MaybeContent(Content::Zero) : std::nullopt;
+    MaybeContent a = collectOperand(op.getLhsMutable(), left - op.getLhsIndices().begin());
+    MaybeContent b =
+        a ? collectOperand(op.getRhsMutable(), right - op.getRhsIndices().begin()) : std::nullopt;
+    return b ? MaybeContent(std::min(*a, *b)) : std::nullopt;
+  }
+
+  MaybeContent contentOf(BroadcastOp op, int64_t dim) {
+    const auto *place = llvm::find(op.getDims(), dim);
+    if (place == op.getDims().end())
+      return std::nullopt;
+    const int64_t from = place - op.getDims().begin();
+    if (!isa<BlockArgument>(op.getInput()))
+      return collectOperand(op.getInputMutable(), from);
+    return collectParameter(op.getInputMutable(), from) ? MaybeContent(Content::Zero)
+                                                        : std::nullopt;
+  }
+
+  /// Each row of a table has the dimension, as that of a bias by distance has a number for each
+  /// head.
+  MaybeContent contentOf(GatherOp op, int64_t dim) {
+    const int64_t place = dim - int64_t(shapeOf(op.getIndices()).size());
+    bool isCollected =
+        op.getAxis() == 0 && place >= 0 && collectParameter(op.getTableMutable(), place + 1);
+    return isCollected ? MaybeContent(Content::Zero) : std::nullopt;
+  }
+
+  MaybeContent contentOf(SoftmaxOp op, int64_t dim) {
+    const bool isBeside = int64_t(op.getDim()) != dim && collectOperand(op.getInputMutable(), dim);
+    return isBeside ? MaybeContent(Content::Finite) : std::nullopt;
+  }
+
+  /// Elements behind such a dimension keep their index in the sample, by which they are drawn.
+  static bool isOutermost(DropoutOp op, int64_t dim) {
+    ArrayRef<int64_t> shape = shapeOf(op.getResult());
+    const auto batch = int64_t(op.getBatch());
+    for (int64_t before = 0; before < dim; ++before)
+      if (before != batch && shape[before] != 1)
+        return false;
+    return dim != batch;
   }
 
   /// Values of zero have none but zeros for a result, whatever the scores are.
@@ -242,15 +294,38 @@ private:
   }
 
   bool collectReader(OpOperand &use, const Place &place) {
+    if (std::optional<int64_t> dim = dimBehind(use, place.dim))
+      return collect(use.getOwner()->getResult(0), *dim).has_value();
     auto op = dyn_cast<ContractOp>(use.getOwner());
-    if (!op || op.getLhs() == op.getRhs() || place.content != Content::Zero)
-      return false;
-    const bool isLeft = use.getOperandNumber() == 0;
-    const int64_t index = (isLeft ? op.getLhsIndices() : op.getRhsIndices())[place.dim];
-    if (llvm::is_contained(op.getResultIndices(), index) || !collectSide(op, !isLeft, index))
+    if (!op || op.getLhs() == op.getRhs() || place.content != Content::Zero ||
+        !collectSide(op, use.getOperandNumber() != 0, indicesOf(op, use)[place.dim]))
       return false;
     uses.insert(&use);
     return true;
+  }
+
+  static ArrayRef<int64_t> indicesOf(ContractOp op, OpOperand &use) {
+    return use.getOperandNumber() == 0 ? op.getLhsIndices() : op.getRhsIndices();
+  }
+
+  /// The same dimension of the reader's result, where scores or a bias of them are read.
+  static std::optional<int64_t> dimBehind(OpOperand &use, int64_t dim) {
+    Operation *op = use.getOwner();
+    if (isa<arith::AddFOp, arith::MulFOp, SoftmaxOp, DropoutOp>(op))
+      return dim;
+    if (auto attention = dyn_cast<AttentionOp>(op))
+      return isBias(attention, use) ? std::optional<int64_t>(2) : std::nullopt;
+    auto product = dyn_cast<ContractOp>(op);
+    if (!product)
+      return std::nullopt;
+    auto place = llvm::find(product.getResultIndices(), indicesOf(product, use)[dim]);
+    return place == product.getResultIndices().end()
+               ? std::nullopt
+               : std::optional<int64_t>(place - product.getResultIndices().begin());
+  }
+
+  static bool isBias(AttentionOp op, OpOperand &use) {
+    return op.getBias() && &use == &*op.getBiasMutable().begin();
   }
 
   /// In the shape that the file has.
@@ -334,15 +409,24 @@ void padWhereExact(DimensionPadder &padder, Value value, int64_t dim,
     padder.pad();
 }
 
-/// Pads the heads of attention by whole heads of keys, each with the queries that share it.
-void padHeads(func::FuncOp function, AttentionOp op, const HiddenPadding &padding) {
-  const int64_t queries = shapeOf(op.getQuery())[2], keys = shapeOf(op.getKey())[2];
+/// Pads heads by as many as have keys of their own, each with the queries that share them.
+void padHeads(func::FuncOp function, Value value, int64_t dim, int64_t keys,
+              const HiddenPadding &padding) {
+  const int64_t queries = shapeOf(value)[dim];
   const int64_t multiple = padding.ways / std::gcd(padding.ways, queries / keys);
   const int64_t padded = paddedTo(keys, multiple, leastShareOf(padding));
   if (keys == 1 || queries % padding.ways == 0 || padded == keys)
     return;
   DimensionPadder padder(function, keys, padded);
-  padWhereExact(padder, op.getResult(), 2, padding);
+  padWhereExact(padder, value, dim, padding);
+}
+
+/// Pads what both factors of a product have, where that is heads.
+void padShared(func::FuncOp function, ContractOp product, const HiddenPadding &padding) {
+  for (auto [dim, index] : llvm::enumerate(product.getResultIndices()))
+    if (llvm::is_contained(product.getLhsIndices(), index) &&
+        llvm::is_contained(product.getRhsIndices(), index))
+      padHeads(function, product.getResult(), int64_t(dim), shapeOf(product)[dim], padding);
 }
 
 /// Pads what a product sums over, where it is such features.
@@ -390,7 +474,9 @@ std::optional<PaddedClasses> padClasses(func::FuncOp function, Value logits, int
 
 void padHiddenFeatures(func::FuncOp function, const HiddenPadding &padding) {
   for (auto attention : function.getOps<AttentionOp>())
-    padHeads(function, attention, padding);
+    padHeads(function, attention.getResult(), 2, shapeOf(attention.getKey())[2], padding);
+  for (auto product : function.getOps<ContractOp>())
+    padShared(function, product, padding);
   for (auto product : function.getOps<ContractOp>())
     for (int64_t operand : {0, 1})
       padSummed(function, product, operand, padding);

@@ -29,6 +29,13 @@
 //
 // The scores of an added head are all alike, and its values are zeros, so that %o is 0 there.
 // As %wo is too, nothing flows back: neither into the values nor, through the scores, further.
+//
+// Scores may be products and a softmax, with a bias of a table, and be dropped (T5, GPT-2):
+//
+//   %s = dtc.contract %q [0, 2, 1, 4], %k [0, 3, 1, 4] -> [0, 1, 2, 3]    q, k: 6 heads
+//   %b = dtc.gather %table, %distances axis 0                table: 32x6, file 32x4
+//
+// A table that several layers look up pads the heads of all of them.
 #pragma once
 
 #include "dtc/Dialect/Graph/TensorBuilder.h"
@@ -57,8 +64,9 @@ mlir::Value replaceBeyond(graph::TensorBuilder &b, mlir::Value logits, int64_t c
 
 /// Pads features that products with parameters make, and that such products alone read behind
 /// arithmetic; and heads of attention between such products, which may be turned by their places
-/// and normalized head by head. No others are padded, nor those of which the arithmetic makes
-/// anything but 0 of 0. Where no price is known, a 64th is the most that is added.
+/// and normalized head by head, have biases of a table, and scores that are dropped. No others are
+/// padded, nor those of which the arithmetic makes anything but 0 of 0. Where no price is known, a
+/// 64th is the most that is added.
 void padHiddenFeatures(mlir::func::FuncOp function, const HiddenPadding &padding);
 
 } // namespace dtc::training

@@ -47,11 +47,13 @@ def test_heads_are_padded_where_that_is_faster(tmp_path, export, names):
     assert not padded(tmp_path, export, devices=2, plan="tp=2")
 
 
-@pytest.mark.parametrize("model,recipe", [("qwen2", "adamw"), ("gpt_neox", "adamw"), ("mistral", "sgd"), ("gpt2", "bf16")])
+@pytest.mark.parametrize("model,recipe", [("qwen2", "adamw"), ("gpt_neox", "adamw"), ("mistral", "sgd"), ("gpt2", "bf16"), ("t5", "sgd")])
 def test_heads_of_other_models(trainer, tmp_path, model, recipe):
-    """Biases of projections; keys and values beside the queries of each head; windows; and half precision."""
+    """Biases of projections and of scores; keys and values beside the queries of each head; windows; and half precision."""
     expected = reference(model, recipe)
-    assert any("attention" in name or "attn" in name for name in padded(tmp_path, model, *expected["flags"]))
+    names = padded(tmp_path, model, *expected["flags"])
+    assert any("attention" in name.lower() or "attn" in name for name in names)
+    assert ("SelfAttention.relative_attention_bias.weight" in names) == (model == "t5")
     run = trainer.train(model, model, *expected["flags"], devices=3, plan="tp=3")
     compare_steps(run, expected, **({"loss": 2e-2, "norm": 5e-2} if recipe == "bf16" else {"loss": 1e-4, "norm": 1e-3}))
 
@@ -92,7 +94,7 @@ def test_checkpoints_and_weights_have_no_padding(tmp_path):
     assert load_file(saved[0])["m.model.layers.0.self_attn.o_proj.weight"].shape == (64, 64)
 
 
-@pytest.mark.parametrize("model", ["gpt2", "llama", "qwen2"])
+@pytest.mark.parametrize("model", ["gpt2", "llama", "qwen2", "t5"])
 def test_reports_have_the_models_own_figures(tmp_path, model):
     """Of products forward and backward, and of attention: as many as without padding, which stands beside them."""
     job = ["dtc", "plan", MODELS / f"{model}.onnx", "--devices", 3, "--cluster", "cpu", "--target", "cpu", *FLAGS, "--plan"]
@@ -143,12 +145,32 @@ def test_classes_of_smoothed_and_weighted_losses(tmp_path, smoothing, weighted):
         assert all(numpy.allclose(other[name], weight, rtol=0, atol=1e-6) for other in weights[1:]), name
 
 
-@pytest.mark.parametrize("plan", ["tp=3", "dp=2,tp=3"])
-def test_it_is_priced(tmp_path, plan):
+@pytest.mark.parametrize("export,data,name", [
+    ("t5.onnx", "t5", "SelfAttention.relative_attention_bias.weight"), ("gpt2_dropout.pt2", "gpt2", "attn.c_attn.weight")])
+def test_biased_and_dropped_scores(tmp_path, export, data, name):
+    """Each head has its own bias by distance, or elements of each are dropped: the same ones under every plan."""
+    logs, weights = [], []
+    for devices, plan in ((1, "dp=1"), (3, "tp=3"), (6, "pp=2,tp=3,dp=1,schedule=1f1b,micro_batch=2")):
+        flags = [MODELS / export, "--target", "cpu", "--devices", devices, *FLAGS, "--optimizer", "sgd", "--lr", 0.1, "--plan"]
+        check_call("dtc", "plan", *flags, plan, "--save-plan", tmp_path / "plan.yaml")
+        assert (f"{name}, dim: " in (tmp_path / "plan.yaml").read_text()) == (devices > 1)
+        check_call("dtc", "compile", *flags, tmp_path / "plan.yaml", "-o", tmp_path / "m.dtc")
+        check_call("dtc-run", tmp_path / "m.dtc", "--data", MODELS / f"{data}.data.safetensors", "--no-shuffle", "--steps", 4,
+                   "--log", tmp_path / "log", "--save-weights", tmp_path / "w.safetensors")
+        logs.append([[line["loss"], line["grad_norm"]] for line in map(json.loads, (tmp_path / "log").read_text().splitlines())])
+        weights.append(load_file(tmp_path / "w.safetensors"))
+    assert numpy.allclose(logs[1:], logs[0], rtol=1e-6) and numpy.ptp(logs[0], axis=0).min() > 0.01
+    for key, weight in weights[0].items():
+        assert all(numpy.allclose(other[key], weight, rtol=0, atol=1e-6) for other in weights[1:]), key
+
+
+@pytest.mark.parametrize("export,plan", [("gpt2.onnx", "tp=3"), ("gpt2.onnx", "dp=2,tp=3"), ("t5.onnx", "tp=3"), ("gpt2_dropout.pt2", "tp=3")])
+def test_it_is_priced(tmp_path, export, plan):
     devices = 6 if "dp" in plan else 3
-    sent, priced = sent_and_priced(tmp_path, "gpt2", devices, plan, "--cluster", "cpu")
-    assert sent == priced
-    check_prediction(MODELS / "gpt2.onnx", "--devices", devices, "--target", "cpu", "--plan", plan, *FLAGS)
+    if export == "gpt2.onnx":
+        sent, priced = sent_and_priced(tmp_path, "gpt2", devices, plan, "--cluster", "cpu")
+        assert sent == priced
+    check_prediction(MODELS / export, "--devices", devices, "--target", "cpu", "--plan", plan, *FLAGS)
 
 
 def test_ranks_compute_what_one_computes(tmp_path):

@@ -67,7 +67,7 @@ module {
 
 // -----
 
-// Each head has a bias of its own, which a table gives.
+// The heads' biases are read elsewhere, too.
 // CHECK: dtc.parameter trainable @q : tensor<4x2x8xf32> file tensor<8x8xf32>
 module {
   dtc.parameter trainable @q : tensor<4x2x8xf32> file tensor<8x8xf32>
@@ -86,6 +86,53 @@ module {
     %3 = dtc.broadcast %2 [1, 2, 3] : tensor<4x4x4xf32> -> tensor<2x4x4x4xf32>
     %4, %lse = dtc.attention %0, %0, %0 bias %3 : tensor<2x4x4x4xf32> scale 5.0e-01 : tensor<2x4x4x2xf32>, tensor<2x4x4x2xf32>, tensor<2x4x4x2xf32> -> tensor<2x4x4x2xf32>, tensor<2x4x4xf32>
     %5 = dtc.contract %4 [0, 1, 3, 4], %out [2, 3, 4] -> [0, 1, 2] : tensor<2x4x4x2xf32>, tensor<8x4x2xf32> -> tensor<2x4x8xf32>
+    %6 = dtc.reduce sum %3 [1, 2, 3] : tensor<2x4x4x4xf32> -> tensor<2xf32>
+    %7 = dtc.broadcast %6 [0] : tensor<2xf32> -> tensor<2x4x8xf32>
+    %8 = arith.addf %5, %7 : tensor<2x4x8xf32>
+    return %8 : tensor<2x4x8xf32>
+  }
+}
+
+// -----
+
+// Dropout draws by the index in the sample. More heads inside of it would change that of other elements.
+// CHECK: dtc.parameter trainable @q : tensor<4x2x8xf32> file tensor<8x8xf32>
+module {
+  dtc.parameter trainable @q : tensor<4x2x8xf32> file tensor<8x8xf32>
+  dtc.parameter trainable @out : tensor<8x4x2xf32> file tensor<8x8xf32>
+  func.func @forward(
+      %q: tensor<4x2x8xf32> {dtc.role = #dtc.role<parameter, "q">},
+      %out: tensor<8x4x2xf32> {dtc.role = #dtc.role<parameter, "out">},
+      %x: tensor<2x4x8xf32> {dtc.role = #dtc.role<input, "x">},
+      %keys: tensor<2xi64> {dtc.role = #dtc.role<input, "dropout_keys">})
+      -> (tensor<2x4x8xf32> {dtc.role = #dtc.role<output, "y">}) {
+    %0 = dtc.contract %x [0, 1, 4], %q [2, 3, 4] -> [0, 1, 2, 3] : tensor<2x4x8xf32>, tensor<4x2x8xf32> -> tensor<2x4x4x2xf32>
+    %1 = dtc.contract %0 [0, 1, 2, 4], %0 [0, 3, 2, 4] -> [0, 1, 2, 3] : tensor<2x4x4x2xf32>, tensor<2x4x4x2xf32> -> tensor<2x4x4x4xf32>
+    %2 = dtc.softmax %1 3 : tensor<2x4x4x4xf32>
+    %3 = dtc.dropout %2 keys %keys : tensor<2xi64> ratio 1.0e-01 : tensor<2x4x4x4xf32>
+    %4 = dtc.contract %3 [0, 1, 2, 4], %0 [0, 4, 2, 3] -> [0, 1, 2, 3] : tensor<2x4x4x4xf32>, tensor<2x4x4x2xf32> -> tensor<2x4x4x2xf32>
+    %5 = dtc.contract %4 [0, 1, 3, 4], %out [2, 3, 4] -> [0, 1, 2] : tensor<2x4x4x2xf32>, tensor<8x4x2xf32> -> tensor<2x4x8xf32>
     return %5 : tensor<2x4x8xf32>
+  }
+}
+
+// -----
+
+// A softmax over the heads would have shares for those that are added.
+// CHECK: dtc.parameter trainable @q : tensor<4x2x8xf32> file tensor<8x8xf32>
+module {
+  dtc.parameter trainable @q : tensor<4x2x8xf32> file tensor<8x8xf32>
+  dtc.parameter trainable @out : tensor<8x4x2xf32> file tensor<8x8xf32>
+  func.func @forward(
+      %q: tensor<4x2x8xf32> {dtc.role = #dtc.role<parameter, "q">},
+      %out: tensor<8x4x2xf32> {dtc.role = #dtc.role<parameter, "out">},
+      %x: tensor<2x4x8xf32> {dtc.role = #dtc.role<input, "x">})
+      -> (tensor<2x4x8xf32> {dtc.role = #dtc.role<output, "y">}) {
+    %0 = dtc.contract %x [0, 1, 4], %q [2, 3, 4] -> [0, 1, 2, 3] : tensor<2x4x8xf32>, tensor<4x2x8xf32> -> tensor<2x4x4x2xf32>
+    %1 = dtc.contract %0 [0, 2, 1, 4], %0 [0, 3, 1, 4] -> [0, 1, 2, 3] : tensor<2x4x4x2xf32>, tensor<2x4x4x2xf32> -> tensor<2x4x4x4xf32>
+    %2 = dtc.softmax %1 1 : tensor<2x4x4x4xf32>
+    %3 = dtc.contract %2 [0, 2, 1, 4], %0 [0, 4, 2, 3] -> [0, 1, 2, 3] : tensor<2x4x4x4xf32>, tensor<2x4x4x2xf32> -> tensor<2x4x4x2xf32>
+    %4 = dtc.contract %3 [0, 1, 3, 4], %out [2, 3, 4] -> [0, 1, 2] : tensor<2x4x4x2xf32>, tensor<8x4x2xf32> -> tensor<2x4x8xf32>
+    return %4 : tensor<2x4x8xf32>
   }
 }
