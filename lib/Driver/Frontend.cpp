@@ -12,6 +12,7 @@
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Import/PyTorch/Import.h"
 #include "dtc/Plan/Plan/Settings.h"
+#include "dtc/Raise/SamplesApart.h"
 #include "dtc/Target/Targets.h"
 
 #include "mlir/IR/Verifier.h"
@@ -80,6 +81,20 @@ static plan::Result<BatchChoice> firstBatch(const Request &request, int64_t file
                      1};
 }
 
+/// Samples without targets must change nothing of the others.
+static LogicalResult checkPadded(const Request &request, const import::ImportedModel &model) {
+  const int64_t padded = *request.globalBatch, own = padded - request.paddedSamples;
+  std::vector<std::string> whole;
+  for (const auto &[name, dim] : model.batchDims)
+    if (!dim)
+      whole.push_back(name);
+  return raise::checkSamplesApart(graph::findFunction(*model.module, graph::kForward), whole,
+                                  "cannot pad the batch of " + std::to_string(own) +
+                                      " for dp=" + std::to_string(*request.spec.dp),
+                                  "; --global-batch " + std::to_string(padded) +
+                                      " needs no padding");
+}
+
 /// Without a global batch the file's own decides, which importing tells.
 Outcome<Imported> importModel(const Request &request, const import::ModelFile &file) {
   FailureOr<import::ImportedModel> asInFile = import::ImportedModel();
@@ -101,7 +116,7 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
     return accept(std::move(*asInFile));
   // Without weights nothing can be trained, but everything can be planned.
   auto model = file.import(batch->perCall());
-  if (failed(model))
+  if (failed(model) || (request.paddedSamples > 0 && failed(checkPadded(request, *model))))
     return ErrorCategory::InputRefused;
   return accept(std::move(*model));
 }

@@ -110,6 +110,7 @@ static rt::Result<ordered_json> factsOf(const rt::Package &package) {
     facts[key] = manifest.at(key);
   for (const char *key : {"loss", "optimizer", "learning_rate", "global_batch", "sequence", "data"})
     facts[key] = manifest.value(key, ordered_json());
+  facts["padded_samples"] = manifest.value("padded_samples", 0);
   facts["inputs"] = inputsOf(manifest);
   facts["parameters"] = parameters;
   facts["kernels"] = kernelsOf(*programs, manifest.at("processor").at("arch"));

@@ -130,7 +130,9 @@ static nlohmann::ordered_json aboutArtifact(const Environment &env, const Option
   target::Processor processor = env.target->processor();
   about["target"] = env.target->name().str();
   about["processor"] = {{"arch", processor.arch}, {"features", processor.features}};
-  about["global_batch"] = planned.batch.globalBatch;
+  about["global_batch"] = planned.batch.globalBatch - planned.paddedSamples;
+  if (planned.paddedSamples > 0)
+    about["padded_samples"] = planned.paddedSamples;
   about["sequence"] = sequence ? Json(sequence) : Json(nullptr);
   about["vocabulary"] = planned.vocabulary ? Json(planned.vocabulary) : Json(nullptr);
   about["traits"] = planned.traits;

@@ -60,6 +60,7 @@ struct Planned : Trained {
   std::optional<PlanToSave> toSave =
       std::nullopt; ///< for --save-plan, where calls are searched uncut
   plan::Dimensions padded = {}; ///< of parameters: where the step has more than files
+  int64_t paddedSamples = 0;    ///< of a step, beside those that it reads
   double planningSeconds = 0;
 };
 

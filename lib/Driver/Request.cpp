@@ -42,8 +42,15 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
   int64_t calls = degrees->microBatch * degrees->numMicrobatches;
   if (calls > plan::kMostDegree / (degrees->dp * degrees->ep))
     return Error{options.plan + ": its batch is out of range"};
+  const int64_t samples = degrees->dp * degrees->ep * calls;
+  auto padded = plan::paddedSamples(request.planText, options.plan);
+  if (!padded)
+    return padded.error();
+  if (*padded >= samples)
+    return Error{options.plan +
+                 ": padded_samples leaves none of a step: " + std::to_string(*padded)};
   if (!request.globalBatch)
-    request.globalBatch = degrees->dp * degrees->ep * calls;
+    request.globalBatch = samples - *padded;
   auto isAlone = plan::hasDegreesAlone(request.planText, options.plan);
   if (!isAlone)
     return isAlone.error();
@@ -161,6 +168,20 @@ static std::optional<Error> whyNotForward(const Options &options, const plan::Sp
   return Error{where + pin + " is for training, not for --loss none", ErrorCategory::Usage};
 }
 
+/// Where ranks are given that can't share the batch, a few samples more have no targets. Others'
+/// programs don't do so, nor losses without targets that may be ignored. Rows that find no slot
+/// are counted of all samples.
+static void padBatch(Request &request) {
+  const plan::Spec &spec = request.spec;
+  const bool mayLoseRows = spec.capacity && *spec.capacity != plan::ExpertCapacity();
+  if (!request.globalBatch || !spec.dp || mayLoseRows || !request.isForOwnProgram() ||
+      request.options.train.loss != training::LossKind::CrossEntropy)
+    return;
+  const int64_t each = *spec.dp * spec.ep.value_or(1) * spec.microBatch.value_or(1);
+  request.paddedSamples = (each - *request.globalBatch % each) % each;
+  *request.globalBatch += request.paddedSamples;
+}
+
 Outcome<Request> readRequest(const Options &options) {
   if (rt::Status status = checkOutputs(options); !status.isOk())
     return fail(status.error());
@@ -207,6 +228,7 @@ Outcome<Request> readRequest(const Options &options) {
   request.spec = *filled;
   if (options.microBatch)
     request.given.microBatch = request.spec.microBatch = options.microBatch;
+  padBatch(request);
   auto hidden = hiddenPadding(request);
   if (!hidden)
     return fail(saidIn(options, hidden.error()));

@@ -24,7 +24,8 @@ struct Request {
   plan::Spec given;                   ///< by --plan and --micro-batch
   plan::Spec spec;                    ///< that, filled for the number of devices
   std::string planText;               ///< of a plan file; empty: --plan names none
-  std::optional<int64_t> globalBatch; ///< by --global-batch or the plan file
+  std::optional<int64_t> globalBatch; ///< by --global-batch or the plan file, padding included
+  int64_t paddedSamples = 0; ///< of these, so that the data-parallel ranks have equally many
 
   /// Each setting of --for is told with what others would cost; those of --plan-from aren't.
   bool explainsSettings() const { return preset && options.planFrom.empty(); }

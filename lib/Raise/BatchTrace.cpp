@@ -22,8 +22,9 @@ LogicalResult BatchTrace::start(ArrayRef<std::string> whole) {
   return success();
 }
 
-/// Says how to leave the batch as the file has it.
 LogicalResult BatchTrace::refuse(Location at, const Twine &why) const {
+  if (advice)
+    return emitError(at) << purpose << ": " << why << *advice;
   return emitError(at) << purpose << ": " << why << "; --global-batch " << old
                        << " without a micro_batch keeps the file's, and an export with another "
                           "batch has another";

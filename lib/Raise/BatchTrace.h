@@ -16,9 +16,11 @@ public:
   /// What an op means that doesn't carry the batch on: an error, or that it ends there.
   enum class Ends : uint8_t { Refused, Allowed };
 
-  /// `purpose` begins messages: "cannot change the batch".
-  BatchTrace(mlir::func::FuncOp func, Ends ends, std::string purpose)
-      : func(func), ends(ends), purpose(std::move(purpose)) {}
+  /// `purpose` begins messages: "cannot change the batch". `advice` ends them; by default it says
+  /// how to leave the batch as the file has it.
+  BatchTrace(mlir::func::FuncOp func, Ends ends, std::string purpose,
+             std::optional<std::string> advice = std::nullopt)
+      : func(func), ends(ends), purpose(std::move(purpose)), advice(std::move(advice)) {}
 
   /// Finds the size of the batch; 0: no input has one. Those in `whole` don't.
   mlir::LogicalResult start(llvm::ArrayRef<std::string> whole = {});
@@ -43,6 +45,7 @@ private:
   mlir::func::FuncOp func;
   Ends ends;
   std::string purpose;
+  std::optional<std::string> advice;
   int64_t old = 0;
   llvm::DenseMap<mlir::Value, BatchPlace> places; // looked up only
   bool changed = false;

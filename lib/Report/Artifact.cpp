@@ -54,7 +54,8 @@ static void writeTraining(std::ostringstream &text, const Json &facts) {
     add("optimizer", "optimizer", settingsText(facts["optimizer"], "kind"));
     add("learning rate", "learning_rate", settingsText(facts["learning_rate"], "schedule"));
   }
-  add("global batch", "global_batch", facts["global_batch"].dump());
+  const int64_t padded = facts.value("padded_samples", int64_t{0});
+  add("global batch", "global_batch", facts["global_batch"].dump() + paddedSamplesText(padded));
   add("sequence", "sequence", facts["sequence"].dump());
   add("data", "data", facts["data"].is_string() ? facts["data"].get<std::string>() : "");
   text << "inputs\n";

@@ -72,13 +72,14 @@ std::vector<MeshPart> meshParts(const PlanFacts &facts) {
 }
 
 Rates ratesOf(const Prediction &predicted, const Degrees &degrees, const PlanFacts &facts) {
-  double samples = double(degrees.dp * degrees.ep * degrees.microBatch * degrees.numMicrobatches);
+  double all = double(degrees.dp * degrees.ep * degrees.microBatch * degrees.numMicrobatches);
+  double own = all - double(facts.paddedSamples);
   double perDevice = predicted.stepSeconds > 0 ? 1 / (predicted.stepSeconds * facts.devices) : 0;
   double peak = peakOf(facts);
   Rates rates;
-  rates.tokens = samples * double(facts.problem.tokensPerSample) * perDevice;
-  rates.flops = predicted.modelFlops * perDevice;
-  rates.padding = predicted.paddingFlops * perDevice;
+  rates.tokens = own * double(facts.problem.tokensPerSample) * perDevice;
+  rates.flops = predicted.modelFlops * own / all * perDevice;
+  rates.padding = (predicted.paddingFlops + predicted.modelFlops * (1 - own / all)) * perDevice;
   rates.mfu = peak > 0 ? rates.flops / peak : 0;
   return rates;
 }

@@ -197,6 +197,7 @@ ordered_json planJson(const PlanFacts &facts) {
   return {{"model",
            {{"parameters", facts.problem.parameterElements()},
             {"padding", facts.problem.paddingElements()},
+            {"padded_samples", facts.paddedSamples},
             {"nodes", facts.problem.fileNodes}}},
           {"devices", facts.devices},
           {"conditions", conditionsJson(facts)},

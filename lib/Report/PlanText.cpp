@@ -248,7 +248,8 @@ std::string planText(const PlanFacts &facts) {
   const plan::SearchResult &search = facts.search;
   std::ostringstream out;
   out << facts.problem.model << ": " << parametersText(facts.problem) << ", global batch "
-      << facts.problem.globalBatch() << ", " << devicesText(facts.cluster, facts.devices) << "\n";
+      << facts.globalBatch() << paddedSamplesText(facts.paddedSamples) << ", "
+      << devicesText(facts.cluster, facts.devices) << "\n";
   printConditions(out, facts);
   out << "mesh ";
   if (search.plan.degrees.pp > 1)

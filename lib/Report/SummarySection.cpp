@@ -42,7 +42,8 @@ static void writeTiles(Html &html, const Page &page) {
   std::snprintf(flops, sizeof(flops), "%.4g TFLOP/s per device", rates.flops / 1e12);
   html.open("dl", {{"class", "tiles"}});
   tile(html, "Step time", "step_time_s", step, formatSeconds(step),
-       grouped(page.facts.problem.globalBatch()) + " samples a step");
+       grouped(page.facts.globalBatch()) + " samples a step" +
+           paddedSamplesText(page.facts.paddedSamples));
   if (rates.tokens > 0)
     tile(html, "Throughput", "tokens_per_s_per_device", rates.tokens,
          grouped(std::llround(rates.tokens)), "tokens per second and device");

@@ -82,6 +82,10 @@ std::string parametersText(const plan::Problem &problem) {
          (padding > 0 ? " and " + std::to_string(padding) + " of padding" : "");
 }
 
+std::string paddedSamplesText(int64_t samples) {
+  return samples > 0 ? " and " + std::to_string(samples) + " of padding" : "";
+}
+
 std::string familyOf(const std::string &name) {
   std::string family;
   for (size_t i = 0; i < name.size();) {

@@ -40,19 +40,35 @@ Status RankWorker::writeInputs(int64_t number, const Samples &samples) {
   return Status::ok();
 }
 
+/// Has the samples of a shard from one on no target.
+static void ignoreTargets(const Shard &shard, int64_t from, int64_t ignored, DType dtype,
+                          char *host) {
+  const int64_t count = product(shard.shape);
+  const int64_t each = shard.shape[0] > 0 ? count / shard.shape[0] : 0;
+  for (int64_t i = std::max<int64_t>(from, 0) * each; i < count; ++i)
+    convert(dtype, host + i * sizeOf(dtype), DType::I64, reinterpret_cast<const char *>(&ignored),
+            1);
+}
+
+/// Behind the batch there may be padding: its first sample again, whose targets are ignored.
 Status RankWorker::writeBatch(int64_t number, size_t index, const Samples &batch) {
   const fbs::Binding &binding = *stepInputs[index].binding;
   size_t column = indexOf(session.manifest().inputs, binding.name()->str());
   const TensorInfo &info = session.manifest().inputs[column];
-  int64_t first = batch.position + stepInputs[index].microbatch * info.shape[0];
+  const int64_t first = stepInputs[index].microbatch * info.shape[0];
   if (info.name == kDropoutKeys)
-    return writeKeys(number, index, binding, first, batch.isEvaluated);
+    return writeKeys(number, index, binding, batch.position + first, batch.isEvaluated);
+  const int64_t own = session.manifest().globalBatch - first; // of this microbatch, or fewer
   std::vector<int64_t> samples(static_cast<size_t>(info.shape[0]));
   for (int64_t i = 0; i < info.shape[0]; ++i)
-    samples[i] = batch.order.at(first + i);
+    samples[i] = batch.order.at(batch.position + (i < own ? first + i : 0));
+  const Shard shard = partOf(binding).shard;
+  const DType dtype = dtypeOf(binding.dtype());
   Status read = Status::ok();
   Status written = pipeline->write(number, index, [&](char *host) {
-    read = batch.data.read(column, samples, partOf(binding).shard, dtypeOf(binding.dtype()), host);
+    read = batch.data.read(column, samples, shard, dtype, host);
+    if (info.name == kTarget && own < info.shape[0])
+      ignoreTargets(shard, own - shard.offset[0], session.manifest().ignoreIndex, dtype, host);
   });
   return read.isOk() ? written : read;
 }

@@ -94,6 +94,9 @@ struct RoleInfo {
   std::vector<int> ranks;
 };
 
+/// The input that a loss compares with the outputs.
+constexpr const char *kTarget = "target";
+
 /// What the program makes of its outputs; None: nothing, it is run forward.
 enum class LossKind { None, CrossEntropy, MeanSquaredError, Output };
 
@@ -104,7 +107,8 @@ struct Manifest {
   std::vector<std::string> processorFeatures;
   std::vector<RoleInfo> roles;   ///< every rank is in one
   std::vector<std::string> code; ///< members with the kernels, may be none
-  int64_t globalBatch = 1;
+  int64_t globalBatch = 1;       ///< samples that a step reads
+  int64_t paddedSamples = 0;     ///< behind them, so that all ranks have equally many
   std::optional<int64_t> sequence, vocabulary;
   LossKind loss = LossKind::None;
   int64_t ignoreIndex = -100;
@@ -120,6 +124,8 @@ struct Manifest {
   std::map<std::string, MemberInfo> members;
 
   bool isForGpu() const { return target == "cuda"; }
+  /// Of all microbatches.
+  int64_t computedSamples() const { return globalBatch + paddedSamples; }
   static Result<Manifest> parse(std::span<const char> json);
   const ParameterInfo *findParameter(const std::string &name) const;
   /// The role of a rank (an index), and the rank's position in it.

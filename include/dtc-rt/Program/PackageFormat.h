@@ -15,6 +15,7 @@
 //                                                                order of the program's mesh
 //   "code": ["code/kernels.so"],                                 members
 //   "global_batch": 8, "sequence": 32 | null,                    tokens per sample, where known
+//   "padded_samples": 1,                                         behind these; may be absent
 //   "vocabulary": 512 | null,                                    bound of integer inputs, if known
 //   "traits": {"heads": "4 of 16"},     of the model; checkpoints of others are refused by them
 //   "loss": "cross_entropy", "ignore_index": -100,

@@ -23,6 +23,10 @@ struct PlanFacts {
   double planningSeconds = 0;
   const plan::Workspace *workspace = nullptr;
   std::vector<Condition> conditions = {};
+  int64_t paddedSamples = 0; ///< of the problem's global batch
+
+  /// What a step reads.
+  int64_t globalBatch() const { return problem.globalBatch() - paddedSamples; }
 };
 
 /// Whether its times are those of a usual processor, as this one wasn't measured.

@@ -22,6 +22,8 @@ std::string devicesText(const plan::Cluster &cluster, int64_t devices);
 
 /// "124439808 parameters and 36096 of padding".
 std::string parametersText(const plan::Problem &problem);
+/// Behind how many samples a step reads: " and 1 of padding"; "" where there is none.
+std::string paddedSamplesText(int64_t samples);
 
 /// "h.3.ln" and "h.11.ln" both become "h.*.ln".
 std::string familyOf(const std::string &name);

@@ -35,7 +35,8 @@ static const char *nameOf(training::OptimizerKind optimizer) {
 }
 
 static Condition batchOf(const Request &request, const Planned &planned) {
-  Condition batch{"global-batch", std::to_string(planned.problem.globalBatch())};
+  Condition batch{"global-batch",
+                  std::to_string(planned.problem.globalBatch() - planned.paddedSamples)};
   if (request.globalBatch)
     return batch;
   batch.isAssumed = true;

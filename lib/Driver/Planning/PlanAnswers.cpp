@@ -20,7 +20,8 @@ report::PlanFacts factsOf(const Request &request, const Planned &planned) {
           request.options.devices,
           planned.planningSeconds,
           planned.workspace.get(),
-          conditionsOf(request, planned)};
+          conditionsOf(request, planned),
+          planned.paddedSamples};
 }
 
 Outcome<Planned> planModel(Environment &env, const Request &request,
@@ -74,7 +75,7 @@ std::vector<std::string> warningsOf(const Request &request, const Planned &plann
 std::string yamlOf(const Planned &planned) {
   return (planned.toSave ? plan::toYaml(planned.toSave->plan, planned.toSave->problem)
                          : plan::toYaml(planned.search.plan, planned.problem)) +
-         plan::paddedYaml(planned.padded);
+         plan::paddedYaml(planned.padded, planned.paddedSamples);
 }
 
 /// What was found out to comment on settings isn't told beside them.

@@ -392,6 +392,7 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
   if (!result)
     return result;
   result->padded = paddedIn(*result);
+  result->paddedSamples = request.paddedSamples;
   result->planningSeconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

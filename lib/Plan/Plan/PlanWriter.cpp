@@ -235,16 +235,18 @@ std::string PlanWriter::run() {
   return std::string(out.c_str()) + "\n";
 }
 
-std::string paddedYaml(const Dimensions &padded) {
+std::string paddedYaml(const Dimensions &padded, int64_t samples) {
+  const std::string ofSamples =
+      samples > 0 ? "padded_samples: " + std::to_string(samples) + "\n" : "";
   if (padded.empty())
-    return "";
+    return ofSamples;
   YAML::Emitter out;
   out << YAML::BeginMap << YAML::Key << "padded" << YAML::Value << YAML::BeginSeq;
   for (const auto &[name, dim] : padded)
     out << YAML::Flow << YAML::BeginMap << YAML::Key << "name" << YAML::Value << name << YAML::Key
         << "dim" << YAML::Value << dim << YAML::EndMap;
   out << YAML::EndSeq << YAML::EndMap;
-  return std::string(out.c_str()) + "\n";
+  return std::string(out.c_str()) + "\n" + ofSamples;
 }
 
 std::string toYaml(const Plan &plan, const Problem &problem) {

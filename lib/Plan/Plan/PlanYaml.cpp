@@ -49,6 +49,10 @@ Dimensions readPadded(YamlMap &root) {
   return padded;
 }
 
+int64_t readPaddedSamples(YamlMap &root) {
+  return root.number<int64_t>("padded_samples", 0, /*otherwise=*/0);
+}
+
 /// A word's value; `otherwise` where the key is left out.
 template <typename Word>
 Word readWord(YamlMap &map, const std::string &key, const Word &otherwise) {
@@ -337,6 +341,7 @@ Plan PlanReader::run() {
       map.finish();
     }
   readPadded(root); // Training/PadDimension.h acts on it
+  readPaddedSamples(root);
   root.finish();
   return std::move(plan);
 }
@@ -357,6 +362,13 @@ Result<Dimensions> paddedDimensions(const std::string &text, const std::string &
   return readYaml<Dimensions>(text, file, [&](const YAML::Node &node) {
     YamlMap root(node, file, "the plan");
     return readPadded(root);
+  });
+}
+
+Result<int64_t> paddedSamples(const std::string &text, const std::string &file) {
+  return readYaml<int64_t>(text, file, [&](const YAML::Node &node) {
+    YamlMap root(node, file, "the plan");
+    return readPaddedSamples(root);
   });
 }
 

@@ -8,8 +8,6 @@
 namespace dtc::rt {
 namespace {
 
-constexpr const char *kTarget = "target";
-
 /// The target of cross entropy may be one value beyond its limit: the ignored one.
 std::optional<int64_t> ignoredValue(const TensorInfo &input, const Manifest &manifest) {
   if (input.name == kTarget && manifest.loss == LossKind::CrossEntropy)
@@ -85,7 +83,8 @@ bool looksWider(std::span<const char> bytes, DType dtype) {
 
 Status checkInputs(const Manifest &manifest) {
   for (const TensorInfo &input : manifest.inputs)
-    if (input.shape.empty() || input.shape[0] < 1 || manifest.globalBatch % input.shape[0] != 0)
+    if (input.shape.empty() || input.shape[0] < 1 ||
+        manifest.computedSamples() % input.shape[0] != 0)
       return refused("the artifact's input has no batch dimension: " + input.name);
   return Status::ok();
 }

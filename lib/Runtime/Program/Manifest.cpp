@@ -273,6 +273,10 @@ Manifest parseRoot(const json &root) {
     result.traits[entry.key()] = get<std::string>(traits, entry.key().c_str());
   result.loss = parseLoss(getOr<std::string>(root, "loss", "none"));
   result.ignoreIndex = getOr<int64_t>(root, "ignore_index", -100);
+  if (!isAbsent(root, "padded_samples"))
+    result.paddedSamples = getPositive(root, "padded_samples", int64_t(1) << 40);
+  if (result.paddedSamples > 0 && result.loss != LossKind::CrossEntropy)
+    throw Wrong{"has padded_samples, but no targets that could be ignored"};
   parseTensors(root, result);
   parseWeights(at(root, "weights"), result);
   result.data = getOr<std::string>(root, "data", "");

@@ -154,7 +154,7 @@ std::string ProgramChecker::checkData(const fbs::Binding &binding, const Dims &s
     return "samples cannot lie in a bucket";
   // A step's samples are those of its microbatches, no more and no fewer.
   int64_t perStep = program.num_microbatches();
-  int64_t samples = info->isWhole() ? 1 : manifest.globalBatch / perStep;
+  int64_t samples = info->isWhole() ? 1 : manifest.computedSamples() / perStep;
   if (shape.empty() || shape[0] != samples)
     return "its first dimension is not the batch of a microbatch: " + shapeText(shape);
   if (binding.ref()->scope() > fbs::Scope::Microbatch)

@@ -28,7 +28,8 @@ std::string ProgramChecker::run() {
 std::string ProgramChecker::checkHeader() {
   if (program.threads() != static_cast<uint64_t>(manifest.threadsPerRank))
     return "it is for another number of threads: " + std::to_string(program.threads());
-  if (program.num_microbatches() == 0 || manifest.globalBatch % program.num_microbatches() != 0)
+  if (program.num_microbatches() == 0 ||
+      manifest.computedSamples() % program.num_microbatches() != 0)
     return "its microbatches do not divide the global batch: " +
            std::to_string(program.num_microbatches());
   for (uint64_t bytes : {program.arena_bytes(), program.host_arena_bytes()})

@@ -127,6 +127,8 @@ TEST(Manifest, RefusesImpossibleValues) {
   expectRefused(with("/roles/0", "program/0.bin"), "program");
   expectRefused(with("/threads_per_rank", 0), "threads_per_rank");
   expectRefused(with("/global_batch", -1), "global_batch");
+  expectRefused(with("/padded_samples", 0), "padded_samples is out of range: 0");
+  expectRefused(with("/padded_samples", 1), "no targets that could be ignored");
   expectRefused(with("/learning_rate/schedule", "steps"), "steps");
   expectRefused(with("/loss", "hinge"), "unknown loss: hinge");
   expectRefused(with("/parameters", 3), "parameters");

@@ -18,7 +18,9 @@ using Dimensions = std::vector<std::pair<std::string, int64_t>>;
 
 /// The dimensions that a plan file was made with more of than files have.
 Result<Dimensions> paddedDimensions(const std::string &text, const std::string &file);
-/// The part of a plan file that says so; "" where there are none.
-std::string paddedYaml(const Dimensions &padded);
+/// How many samples of a step a plan file was made with beside those that are read.
+Result<int64_t> paddedSamples(const std::string &text, const std::string &file);
+/// The parts of a plan file that say so; "" where there are none.
+std::string paddedYaml(const Dimensions &padded, int64_t samples);
 
 } // namespace dtc::plan
