@@ -60,6 +60,9 @@ const char *nameOf(fbs::CollectiveKind kind);
 struct CollectiveSpec {
   fbs::CollectiveKind kind = fbs::CollectiveKind::AllReduce;
   std::vector<int> ranks;
+  /// Of AllReduce: the ranks in the order that groups of the same ranks have in common; empty: as
+  /// `ranks`. Libraries that add up in an order of their own see one group.
+  std::vector<int> commonOrder;
   Reduction reduction = Reduction::Sum;
   DType dtype = DType::F32;
   std::vector<Dims> shapes; ///< of the sources

@@ -35,6 +35,18 @@ std::vector<int> ranksOf(const fbs::Program &program, uint32_t group, int rank) 
   return {rank}; // not reached: every rank of the role is in one
 }
 
+/// Of the lists of the program's groups that have these ranks, the one that is least. All of these
+/// ranks find the same, as their programs have the same groups of them.
+std::vector<int> commonOrderOf(const fbs::Program &program, const std::vector<int> &ranks,
+                               int rank) {
+  std::vector<int> least = ranks;
+  for (uint32_t group = 0; group < program.groups()->size(); ++group)
+    if (std::vector<int> other = ranksOf(program, group, rank);
+        other < least && std::ranges::is_permutation(other, ranks))
+      least = std::move(other);
+  return least;
+}
+
 /// Makes the spec of an instruction of one kind.
 class Translation {
 public:
@@ -100,6 +112,8 @@ public:
     CollectiveSpec spec;
     spec.kind = op.kind();
     spec.ranks = ranksOf(program, op.group(), place.rank);
+    if (op.kind() == fbs::CollectiveKind::AllReduce)
+      spec.commonOrder = commonOrderOf(program, spec.ranks, place.rank);
     spec.reduction = static_cast<Reduction>(op.reduce());
     spec.dtype = dtypeOf(op.dtype());
     spec.dim = op.dim();

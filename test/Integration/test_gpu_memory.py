@@ -3,10 +3,12 @@
 import json
 import os
 
+import numpy
 import pytest
 
 from conftest import MODELS, call, check_call
 from test_cuda import CUDA, emulator  # noqa: F401 (a fixture that applies by itself)
+from test_pipelines import layers_that_share
 
 CONTEXT, COMMUNICATOR = 300 << 20, 70 << 20
 SIZES = {"DTC_EMULATED_GPU_CONTEXT": "300M", "DTC_EMULATED_NCCL_MEMORY": "70M"}
@@ -37,6 +39,18 @@ def test_context_and_communicators_are_told_apart(tmp_path, devices, plan, flags
     said = f"{arena:.1f} MiB a rank, beside it 300.0 MiB of the context"
     said += f" and {70 * communicators:.1f} MiB of communicators\n" if communicators else "\n"
     assert said in summary
+
+
+def test_sums_of_the_same_ranks_share_a_communicator(tmp_path):
+    """Stages 2, 3 and 4 share a weight, and lie on ranks 2, 0 and 1. Numbers of the step are summed over ranks 0, 1 and 2. Rank 0 has four
+    communicators for messages: to and from both of the others."""
+    path = layers_that_share(tmp_path / "m.onnx", 6, {2, 3, 4})
+    (numpy.arange(2000) * 7919 % 61 % 7).astype("u2").tofile(tmp_path / "tokens.bin")
+    check_call("dtc", "compile", path, *CUDA, "--loss", "cross_entropy", "--global-batch", 8, "--devices", 3, "--init",
+               "--plan", "pp=3,schedule=interleaved,chunks=2,dp=1,micro_batch=1", "-o", tmp_path / "m.dtc")
+    log = tmp_path / "log.jsonl"
+    check_call("dtc-run", tmp_path / "m.dtc", "--data", tmp_path / "tokens.bin", "--steps", 2, "--log", log, env={**os.environ, **SIZES})
+    assert {json.loads(line)["communicator_bytes"] for line in log.read_text().splitlines()} == {5 * COMMUNICATOR}
 
 
 def test_ranks_that_share_a_gpu_have_one_context(tmp_path):

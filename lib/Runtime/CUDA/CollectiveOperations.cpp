@@ -203,7 +203,8 @@ Status CollectiveOperation::prepare(const std::string &name) {
     return Status::ok();
   call = std::make_shared<ExchangeCall>(
       ExchangeCall{nameOf(spec.kind), name, signatureOf(spec), false});
-  Result<NcclGroup *> joined = queue.progress.group({"queue " + queue.name, spec.ranks}, *call);
+  const std::vector<int> &ranks = spec.commonOrder.empty() ? spec.ranks : spec.commonOrder;
+  Result<NcclGroup *> joined = queue.progress.group({"queue " + queue.name, ranks}, *call);
   if (!joined)
     return joined.status();
   group = *joined;
