@@ -401,7 +401,7 @@ def test_calibrated_gpus_plan(tmp_path):
     text = cluster.read_text()
     found = {key: float(re.search(rf"{key}: (\S+?)[,}}\n]", text)[1]) for key in ("bandwidth_gbs", "launch_us", "multiprocessors")}
     assert all(value > 0 for value in found.values()) and found["multiprocessors"] == 132
-    rates = re.search(r"achieved_tflops: {fp32: (\S+), bf16: (\S+), fp16: (\S+)}", text).groups()
+    rates = re.search(r"achieved_tflops: {fp32: (\S+), bf16: (\S+), fp16: (\S+), tf32: (\S+)}", text).groups()
     assert all(float(rate) > 0 for rate in rates)
     forward, backward = map(float, re.search(r"attention_tflops: {forward: (\S+), backward: (\S+)}", text).groups())
     assert forward > 0 and backward > 0

@@ -283,6 +283,8 @@ static Failure calibrateGpus(const CalibrateOptions &options, const Answer &answ
   for (auto [type, name] :
        {std::pair(plan::DType::F32, "f32"), {plan::DType::BF16, "bf16"}, {plan::DType::F16, "f16"}})
     answer.out << name << " " << device.achieved.at(type) / 1e12 << " TFLOP/s, ";
+  if (device.achievedTF32 > 0)
+    answer.out << "tf32 " << device.achievedTF32 / 1e12 << " TFLOP/s, ";
   answer.out << "memory " << device.bandwidth / 1e9 << " GB/s, a launch "
              << device.launchSeconds * 1e6 << " us, attention " << device.attention.forward / 1e12
              << " and backward " << device.attention.backward / 1e12 << " TFLOP/s; written to "

@@ -158,25 +158,33 @@ private:
                                  std::pair(plan::DType::BF16, fbs::DType::BF16),
                                  std::pair(plan::DType::F16, fbs::DType::F16)}) {
       double best = 0;
-      const uint64_t size = type == plan::DType::F32 ? 4 : 2;
-      Status status = whileFast(kSquares, 8, [&, element = element](int64_t n) -> Result<double> {
-        const uint64_t matrix = aligned(size * n * n);
-        if (3 * matrix + kScratch > bytes)
-          return kMostSeconds;
-        StridedTensor square = dense(element, {n, n});
-        MatmulSpec spec{{square, square, square}, kScratch};
-        Result<double> seconds = bench.secondsOf(spec, {0, matrix, 2 * matrix, 3 * matrix});
-        if (seconds)
-          best = std::max(best, 2 * std::pow(double(n), 3) / *seconds);
-        return seconds;
-      });
-      if (!status.isOk())
+      if (Status status = products(element, /*tf32=*/false, best); !status.isOk())
         return status;
       into.device.achieved[type] = best;
       if (!into.device.peak.contains(type))
         into.device.peak[type] = best;
     }
-    return Status::ok();
+    return into.device.architecture == plan::Architecture::Volta // which has no TF32
+               ? Status::ok()
+               : products(fbs::DType::F32, /*tf32=*/true, into.device.achievedTF32);
+  }
+
+  /// The best rate of square ones.
+  Status products(fbs::DType element, bool tf32, double &best) {
+    best = 0;
+    const uint64_t size = element == fbs::DType::F32 ? 4 : 2;
+    return whileFast(kSquares, 8, [&](int64_t n) -> Result<double> {
+      const uint64_t matrix = aligned(size * n * n);
+      if (3 * matrix + kScratch > bytes)
+        return kMostSeconds;
+      StridedTensor square = dense(element, {n, n});
+      MatmulSpec spec{{square, square, square}, kScratch};
+      spec.call.tf32 = tf32;
+      Result<double> seconds = bench.secondsOf(spec, {0, matrix, 2 * matrix, 3 * matrix});
+      if (seconds)
+        best = std::max(best, 2 * std::pow(double(n), 3) / *seconds);
+      return seconds;
+    });
   }
 
   /// A copy reads and writes.

@@ -5,10 +5,12 @@
 
 namespace dtc::plan {
 
-static void write(YAML::Emitter &out, const std::map<DType, double> &rates) {
+static void write(YAML::Emitter &out, const std::map<DType, double> &rates, double tf32 = 0) {
   out << YAML::Flow << YAML::BeginMap;
   for (auto [type, rate] : rates)
     out << YAML::Key << nameOf(type, rateNames) << YAML::Value << rate / 1e12;
+  if (tf32 > 0)
+    out << YAML::Key << "tf32" << YAML::Value << tf32 / 1e12;
   out << YAML::EndMap;
 }
 
@@ -30,7 +32,7 @@ static void write(YAML::Emitter &out, const DeviceSpec &device) {
   write(out, device.peak);
   if (!device.achieved.empty()) {
     out << YAML::Key << "achieved_tflops" << YAML::Value;
-    write(out, device.achieved);
+    write(out, device.achieved, device.achievedTF32);
   }
   if (device.attention.forward > 0 && device.attention.backward > 0) {
     out << YAML::Key << "attention_tflops" << YAML::Value << YAML::Flow << YAML::BeginMap;

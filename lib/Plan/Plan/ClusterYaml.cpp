@@ -28,13 +28,25 @@ static Enum word(YamlMap &map, const std::string &key,
   map.fail(map.at(key), "unknown " + key + ": " + text);
 }
 
-static std::map<DType, double> readRates(YamlMap map) {
+static std::map<DType, double> readRates(YamlMap &map) {
   std::map<DType, double> rates;
   for (const auto &[type, name] : rateNames)
     if (map.has(name))
       rates[type] = map.number<double>(name, 0) * 1e12;
-  map.finish();
   return rates;
+}
+
+static void readPeak(YamlMap map, DeviceSpec &device) {
+  device.peak = readRates(map);
+  map.finish();
+  device.achieved.clear();
+  device.achievedTF32 = 0;
+}
+
+static void readAchieved(YamlMap map, DeviceSpec &device) {
+  device.achieved = readRates(map);
+  device.achievedTF32 = map.number<double>("tf32", 0, 0.0) * 1e12;
+  map.finish();
 }
 
 /// A built-in name, or an unknown one refused with the nearest.
@@ -69,13 +81,12 @@ static DeviceSpec readDevice(YamlMap &parent) {
   if ((device.architecture == Architecture::None) != (device.multiprocessors == 0))
     map.fail(node, "architecture and multiprocessors are given together or not at all");
   if (!based || map.has("peak_tflops")) {
-    device.peak = readRates(map.map("peak_tflops"));
-    device.achieved.clear();
+    readPeak(map.map("peak_tflops"), device);
     if (device.peak.empty())
       map.fail(map.at("peak_tflops"), "peak_tflops names no type");
   }
   if (map.has("achieved_tflops"))
-    device.achieved = readRates(map.map("achieved_tflops"));
+    readAchieved(map.map("achieved_tflops"), device);
   if (map.has("attention_tflops")) {
     YamlMap rates = map.map("attention_tflops");
     device.attention = {rates.number<double>("forward", 1e-9) * 1e12,

@@ -1,16 +1,22 @@
 #include "dtc/Plan/Plan/TF32.h"
 
+#include <algorithm>
+
 namespace dtc::plan {
 
 /// Whether it multiplies faster so. Libraries may also multiply in fp32.
 static bool useTF32(DeviceSpec &device) {
   const DType half = device.peak.contains(DType::BF16) ? DType::BF16 : DType::F16;
   auto peak = device.peak.find(half), achieved = device.achieved.find(half);
-  const bool hasTF32 = device.architecture != Architecture::Volta && peak != device.peak.end();
-  if (!hasTF32 || peak->second / 2 <= device.peak[DType::F32])
+  if (device.architecture == Architecture::Volta || peak == device.peak.end())
     return false;
-  device.peak[DType::F32] = peak->second / 2;
-  if (achieved != device.achieved.end())
+  const double rate = std::max(peak->second / 2, device.achievedTF32);
+  if (rate <= device.peak[DType::F32])
+    return false;
+  device.peak[DType::F32] = rate;
+  if (device.achievedTF32 > 0)
+    device.achieved[DType::F32] = device.achievedTF32;
+  else if (achieved != device.achieved.end())
     device.achieved[DType::F32] = achieved->second / 2;
   else
     device.achieved.erase(DType::F32);

@@ -52,6 +52,7 @@ struct DeviceSpec {
   double launchSeconds = 0;         ///< of one kernel, launched on its own
   Architecture architecture = Architecture::None;
   int64_t multiprocessors = 0; ///< of GPUs
+  double achievedTF32 = 0;     ///< measured, of contractions of fp32 in TF32; 0: not measured
   /// Beside their host's, so that it pays to offload states to that.
   bool hasOwnMemory() const { return multiprocessors > 0; }
   bool operator==(const DeviceSpec &) const = default;

@@ -11,8 +11,9 @@
 
 namespace dtc::plan {
 
-/// The cluster with the rates of TF32 as those of fp32. By NVIDIA's data sheets they are half of
-/// those of 16 bits, from Ampere on. Devices that aren't faster so keep theirs.
+/// The cluster with the rates of TF32 as those of fp32: the measured one, where there is one. By
+/// NVIDIA's data sheets they are half of those of 16 bits, from Ampere on. Devices that aren't
+/// faster so keep theirs.
 Cluster withTF32(Cluster cluster);
 
 } // namespace dtc::plan

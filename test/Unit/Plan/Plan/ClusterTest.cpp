@@ -74,7 +74,7 @@ software: {flash_attention: true, fused_norm: false}
 TEST(Cluster, StartsFromBuiltInNodesAndDevices) {
   auto cluster = clusterFromYaml(R"(
 node: dgx-h100
-device: {base: h100, name: h100-quiet, bandwidth_gbs: 2400, achieved_tflops: {bf16: 600},
+device: {base: h100, name: h100-quiet, bandwidth_gbs: 2400, achieved_tflops: {bf16: 600, tf32: 300},
          attention_tflops: {forward: 400, backward: 300}}
 inter_node: {bandwidth_gbs: 12.5, latency_us: 20, achieved: 0.8, alone_gbs: 25}
 software: {flash_attention: 2}
@@ -86,6 +86,7 @@ software: {flash_attention: 2}
   EXPECT_EQ(cluster->device.memoryBytes, dgx.device.memoryBytes);
   EXPECT_EQ(cluster->device.bandwidth, 2400e9);
   EXPECT_EQ(cluster->device.achieved.size(), 1u);
+  EXPECT_EQ(cluster->device.achievedTF32, 300e12);
   EXPECT_EQ(cluster->device.attention, (AttentionRates{400e12, 300e12}));
   EXPECT_EQ(clusterFromYaml(toYaml(*cluster), "again.yaml")->device, cluster->device);
   EXPECT_EQ(cluster->device.multiprocessors, 132);

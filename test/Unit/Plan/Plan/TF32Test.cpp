@@ -40,6 +40,16 @@ TEST(TF32, LeavesDevicesAloneThatArentFaster) {
   EXPECT_EQ(withTF32(*loadCluster("dgx-1")), *loadCluster("dgx-1"));
 }
 
+TEST(TF32, HasTheMeasuredRate) {
+  Cluster cluster = *loadCluster("dgx-h100");
+  cluster.device.achieved = {{DType::F32, 50e12}, {DType::BF16, 700e12}};
+  cluster.device.achievedTF32 = 410e12;
+  EXPECT_EQ(withTF32(cluster).device.achieved.at(DType::F32), 410e12);
+  EXPECT_EQ(withTF32(cluster).device.peak.at(DType::F32), 989.5e12 / 2);
+  cluster.device.peak = {{DType::F32, 50e12}, {DType::BF16, 700e12}}; // as of an unknown GPU
+  EXPECT_EQ(withTF32(cluster).device.peak.at(DType::F32), 410e12);
+}
+
 TEST(TF32, MeasuredProductsOfFp32DontCount) {
   Cluster cluster = *loadCluster("dgx-h100");
   cluster.device.achieved = {{DType::F32, 50e12}, {DType::BF16, 700e12}};
