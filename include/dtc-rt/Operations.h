@@ -40,7 +40,7 @@ struct MatmulSpec {
   uint64_t scratchBytes = 0;
 };
 
-/// Addresses: input, weight, output, scratch.
+/// Addresses: input, weight, output; the addend, where there is one; scratch.
 struct ConvSpec {
   ConvCall call;
   uint64_t scratchBytes = 0;

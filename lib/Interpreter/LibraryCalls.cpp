@@ -126,6 +126,22 @@ FailureOr<Tensors> evaluateProduct(exec::MatmulOp op, Operands operands, Numeric
   return results;
 }
 
+//===-- convolutions ------------------------------------------------------===//
+
+FailureOr<Tensors> evaluateConvolution(exec::ConvWeightGradOp op, Operands operands,
+                                       Numerics numerics) {
+  return evaluateGraph(op.getLoc(),
+                       {*operands[0], *operands[1], *operands[exec::ConvWeightGradOp::kBefore]},
+                       numerics, [&](OpBuilder &builder, ValueRange in) {
+                         Type type = op.getResult().getType();
+                         Value gradient = graph::ConvWeightGradOp::create(
+                             builder, op.getLoc(), type, in[0], in[1], op.getGroups(),
+                             op.getStrides(), op.getPadLow(), op.getPadHigh(), op.getDilations());
+                         return SmallVector<Value>{graph::SumOp::create(
+                             builder, op.getLoc(), type, ValueRange{in[2], gradient})};
+                       });
+}
+
 //===-- attention ---------------------------------------------------------===//
 
 Tensor partOf(const Tensor &whole, exec::PlaceAttr place) {
@@ -186,11 +202,15 @@ FailureOr<Tensors> evaluateAttention(exec::AttentionOp op, Operands operands, Nu
 
 } // namespace
 
-bool isLibraryCall(Operation *op) { return isa<exec::MatmulOp, exec::AttentionOp>(op); }
+bool isLibraryCall(Operation *op) {
+  return isa<exec::MatmulOp, exec::ConvWeightGradOp, exec::AttentionOp>(op);
+}
 
 FailureOr<Tensors> evaluateLibraryCall(Operation *op, Operands operands, Numerics numerics) {
   if (auto product = dyn_cast<exec::MatmulOp>(op))
     return evaluateProduct(product, operands, numerics);
+  if (auto convolution = dyn_cast<exec::ConvWeightGradOp>(op))
+    return evaluateConvolution(convolution, operands, numerics);
   return evaluateAttention(cast<exec::AttentionOp>(op), operands, numerics);
 }
 

@@ -7,7 +7,7 @@
 
 namespace dtc::interpreter {
 
-/// True for exec.matmul and exec.attention.
+/// True for exec.matmul, exec.conv_weight_grad and exec.attention.
 bool isLibraryCall(mlir::Operation *op);
 
 /// Its results on one rank; not yet rounded.

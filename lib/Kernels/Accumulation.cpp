@@ -46,20 +46,53 @@ static void addInProduct(exec::MatmulOp product, BlockArgument before, graph::Su
     product.getAlso().replaceAllUsesWith(made.getAlso());
 }
 
-void foldAccumulation(func::FuncOp function) {
-  SmallVector<exec::MatmulOp> replaced;
+/// The gradient of a convolution's weight that is a term, if nothing else reads it. What is before
+/// has its shape: a library that adds to its result knows no other.
+static graph::ConvWeightGradOp convolutionOf(Value term, BlockArgument before) {
+  auto gradient = term.getDefiningOp<graph::ConvWeightGradOp>();
+  const bool isAlone = gradient && term.hasOneUse() && term.getType() == before.getType();
+  return isAlone ? gradient : graph::ConvWeightGradOp();
+}
+
+static void addInConvolution(graph::ConvWeightGradOp gradient, BlockArgument before,
+                             graph::SumOp sum) {
+  OpBuilder builder(gradient);
+  auto made = exec::ConvWeightGradOp::create(
+      builder, gradient.getLoc(), sum.getType(), gradient.getInput(), gradient.getGrad(), before,
+      gradient.getGroups(), gradient.getStrides(), gradient.getPadLow(), gradient.getPadHigh(),
+      gradient.getDilations());
+  made->setDiscardableAttrs(llvm::to_vector(gradient->getDiscardableAttrs()));
+  sum.getResult().replaceAllUsesWith(made.getResult());
+}
+
+/// The call that makes a term of the sum adds to what came before; returns the call without. Null
+/// where none can.
+static Operation *addInCall(graph::SumOp sum, BlockArgument before, const target::Target &target) {
+  Value term = sum->getOperand(1);
+  if (exec::MatmulOp product = productOf(term); product && target.matmulLimits().accumulates) {
+    addInProduct(product, before, sum);
+    return product;
+  }
+  graph::ConvWeightGradOp gradient = convolutionOf(term, before);
+  if (!gradient || !target.accumulatesConvolutions())
+    return nullptr;
+  addInConvolution(gradient, before, sum);
+  return gradient;
+}
+
+void foldAccumulation(func::FuncOp function, const target::Target &target) {
+  SmallVector<Operation *> replaced;
   for (auto sum : llvm::to_vector(function.getBody().front().getOps<graph::SumOp>())) {
     BlockArgument before = accumulatorOf(sum);
-    exec::MatmulOp product = before ? productOf(sum->getOperand(1)) : exec::MatmulOp();
-    if (!product)
+    Operation *call = before ? addInCall(sum, before, target) : nullptr;
+    if (!call)
       continue;
-    addInProduct(product, before, sum);
     sum.erase();
-    replaced.push_back(product);
+    replaced.push_back(call);
   }
   eraseDeadViews(function);
-  for (exec::MatmulOp product : replaced)
-    product.erase();
+  for (Operation *call : replaced)
+    call->erase();
 }
 
 } // namespace dtc::kernels

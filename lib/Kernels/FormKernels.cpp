@@ -112,8 +112,7 @@ static LogicalResult foldIntoProducts(func::FuncOp function, const target::Targe
         failed(simplify(function, target.kernelLimits())))
       return failure();
   }
-  if (limits.accumulates)
-    foldAccumulation(function);
+  foldAccumulation(function, target);
   return success();
 }
 

@@ -19,6 +19,8 @@ int64_t overwritable(OpResult result) {
     return launch.getInPlace()[number];
   if (auto product = dyn_cast<exec::MatmulOp>(op))
     return number == 0 && product.addsExtra() ? exec::MatmulOp::kExtra : -1;
+  if (isa<exec::ConvWeightGradOp>(op))
+    return exec::ConvWeightGradOp::kBefore;
   return sumsInPlace(op) ? static_cast<int64_t>(number) : -1;
 }
 

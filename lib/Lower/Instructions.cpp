@@ -299,7 +299,7 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
   if (isa<graph::ConvInputGradOp>(op)) {
     input = value;
     output = first;
-  } else if (isa<graph::ConvWeightGradOp>(op)) {
+  } else if (isa<graph::ConvWeightGradOp, exec::ConvWeightGradOp>(op)) {
     weight = value;
     output = second;
   }
@@ -307,6 +307,8 @@ LogicalResult FunctionTranslator::translateConv(Operation *op) {
   call.input->ref = own(refOf(input));
   call.weight->ref = own(refOf(weight));
   call.output->ref = own(refOf(output));
+  if (auto sum = dyn_cast<exec::ConvWeightGradOp>(op))
+    call.addend = own(refOf(sum.getBefore()));
   setScratch(op, call, 0);
   append(op, std::move(call));
   return success();

@@ -73,6 +73,8 @@ int64_t replaceable(const fbs::InstructionT &instruction, size_t result) {
                : -1;
   if (const auto *product = instruction.op.AsMatmul(); product && product->addend)
     return result == 0 ? static_cast<int64_t>(instruction.reads.size()) - 1 : -1;
+  if (const auto *conv = instruction.op.AsConv(); conv && conv->addend)
+    return static_cast<int64_t>(instruction.reads.size()) - 1;
   const auto *launch = instruction.op.AsLaunch();
   return launch && result < launch->in_place.size() ? launch->in_place[result] : -1;
 }
@@ -324,6 +326,8 @@ std::string AccessCollector::operandsOf(const fbs::ConvT &op, Operands &operands
     std::swap(weight, output);
   operands.reads = {input, weight};
   operands.writes = {output};
+  if (op.addend)
+    operands.reads.push_back({op.addend.get(), output.bytes, true});
   operands.setScratch(op.scratch.get(), op.scratch_bytes);
   return {};
 }

@@ -84,6 +84,8 @@ public:
 
   void add(const fbs::Conv &op) {
     addTensors({op.input(), op.weight(), op.output()});
+    if (op.addend())
+      result.refs.push_back(*op.addend());
     addScratch(op.scratch(), op.scratch_bytes());
     ConvCall call{op.kind(),
                   stridedTensor(*op.input()),
@@ -94,6 +96,7 @@ public:
                   dimsOf(op.pad_high()),
                   dimsOf(op.dilations()),
                   op.groups(),
+                  op.addend() != nullptr,
                   roundsToTF32(*op.input())};
     result.operation = ConvSpec{std::move(call), op.scratch() ? op.scratch_bytes() : 0};
   }

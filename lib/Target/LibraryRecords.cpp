@@ -2,6 +2,8 @@
 
 #include "dtc/Dialect/Graph/AttentionPartOps.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 using namespace mlir;
 namespace fbs = dtc::rt::fbs;
 
@@ -84,7 +86,8 @@ std::optional<fbs::DType> dtypeOf(Type type) {
 }
 
 bool isConv(Operation *op) {
-  return isa<graph::ConvOp, graph::ConvInputGradOp, graph::ConvWeightGradOp>(op);
+  return isa<graph::ConvOp, graph::ConvInputGradOp, graph::ConvWeightGradOp,
+             exec::ConvWeightGradOp>(op);
 }
 
 bool isAttention(Operation *op) {
@@ -138,10 +141,12 @@ fbs::ConvT convRecord(Operation *op) {
     fill(fbs::ConvKind::InputGrad, inputGrad.getResult(), inputGrad.getWeight(),
          inputGrad.getGrad());
   } else {
-    auto weightGrad = cast<graph::ConvWeightGradOp>(op);
-    record = windowOf(weightGrad);
-    fill(fbs::ConvKind::WeightGrad, weightGrad.getInput(), weightGrad.getResult(),
-         weightGrad.getGrad());
+    llvm::TypeSwitch<Operation *>(op).Case<graph::ConvWeightGradOp, exec::ConvWeightGradOp>(
+        [&](auto weightGrad) {
+          record = windowOf(weightGrad);
+          fill(fbs::ConvKind::WeightGrad, weightGrad.getInput(), weightGrad.getResult(),
+               weightGrad.getGrad());
+        });
   }
   return record;
 }

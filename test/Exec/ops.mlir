@@ -24,3 +24,10 @@ func.func @f(%x: tensor<4x8xf32>) -> tensor<4xf32> {
   %1:2 = exec.launch @rows(%0) extent 4 in_place [0, -1] : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>)
   return %1#1 : tensor<4xf32>
 }
+
+// CHECK-LABEL: func.func @convolution
+func.func @convolution(%x: tensor<2x3x8x8xf32>, %dy: tensor<2x6x4x4xf32>, %before: tensor<6x3x3x3xf32>) -> tensor<6x3x3x3xf32> {
+  // CHECK: exec.conv_weight_grad %{{.*}}, %{{.*}} with %{{.*}} strides [2, 2] pad [1, 1], [1, 1] dilations [1, 1] groups 1 : tensor<2x3x8x8xf32>, tensor<2x6x4x4xf32> -> tensor<6x3x3x3xf32>
+  %0 = exec.conv_weight_grad %x, %dy with %before strides [2, 2] pad [1, 1], [1, 1] dilations [1, 1] groups 1 : tensor<2x3x8x8xf32>, tensor<2x6x4x4xf32> -> tensor<6x3x3x3xf32>
+  return %0 : tensor<6x3x3x3xf32>
+}

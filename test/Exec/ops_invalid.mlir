@@ -158,3 +158,19 @@ func.func @last() attributes {dtc.runs = #dtc.runs<microbatch, forward>, exec.la
 func.func @last() attributes {exec.last_of = "all"} {
   return
 }
+
+// -----
+
+func.func @f(%x: tensor<2x3x8x8xf32>, %dy: tensor<2x6x8x4xf32>, %before: tensor<6x3x3x3xf32>) -> tensor<6x3x3x3xf32> {
+  // expected-error @below {{dimension 2 must have 4 windows: 8}}
+  %0 = exec.conv_weight_grad %x, %dy with %before strides [2, 2] pad [1, 1], [1, 1] dilations [1, 1] groups 1 : tensor<2x3x8x8xf32>, tensor<2x6x8x4xf32> -> tensor<6x3x3x3xf32>
+  return %0 : tensor<6x3x3x3xf32>
+}
+
+// -----
+
+func.func @f(%x: tensor<2x3x8x8xf32>, %dy: tensor<2x6x4x4xf32>, %before: tensor<162xf32>) -> tensor<6x3x3x3xf32> {
+  // expected-error @below {{failed to verify that all of {before, result} have same type}}
+  %0 = "exec.conv_weight_grad"(%x, %dy, %before) <{dilations = array<i64: 1, 1>, groups = 1 : i64, padHigh = array<i64: 1, 1>, padLow = array<i64: 1, 1>, strides = array<i64: 2, 2>}> : (tensor<2x3x8x8xf32>, tensor<2x6x4x4xf32>, tensor<162xf32>) -> tensor<6x3x3x3xf32>
+  return %0 : tensor<6x3x3x3xf32>
+}

@@ -110,15 +110,15 @@ class Cudnn:
         return self.finished(TENSOR, (901, DATA_TYPE, [kind]), (902, INT64, dims), (903, INT64, strides), (900, INT64, [16]),
                              (906, INT64, [number]))
 
-    def has_convolution(self, conv: dict) -> bool:
-        """Whether there is an engine that dtc would take."""
+    def has_convolution(self, conv: dict, adds: bool) -> bool:
+        """Whether there is an engine that dtc would take. With `adds`, the result is added to what is in its place."""
         dims = len(conv["strides"])
         window = self.finished(CONVOLUTION, (100, DATA_TYPE, [0]), (101, MODE, [1]), (102, INT64, conv["dilations"]),
                                (103, INT64, conv["strides"]), (104, INT64, conv["high"]), (105, INT64, conv["low"]),
                                (106, INT64, [dims]))
         kind, first, order = OPERATIONS[conv["kind"]]
         tensors = [(first + 3 + i, DESCRIPTOR, [self.tensor(i, conv[name], conv["type"])]) for i, name in enumerate(order)]
-        operation = self.finished(kind, (first, FLOAT, [1.0]), (first + 1, FLOAT, [0.0]),
+        operation = self.finished(kind, (first, FLOAT, [1.0]), (first + 1, FLOAT, [float(adds)]),
                                   (first + 2, DESCRIPTOR, [window]), *tensors)
         workspace = WORKSPACE + 4 * sum(math.prod(conv[name]) for name in "xwy")
         return self.has_engine([operation], workspace, NOT_TAKEN | ({TENSOR_CORE} if conv["type"] == FP32 else set()))
@@ -336,10 +336,11 @@ def ask_for_convolutions(folder: pathlib.Path) -> int:
     for device in devices():
         cudnn = Cudnn(folder, device)
         for model, precision, conv in wanted:
-            found = cudnn.has_convolution(conv)
-            lacking += not found
-            print(f"{device['deviceName']}, {model}, {precision}: {conv['kind']} {conv['x']} with {conv['w']}: "
-                  f"{'an' if found else 'no'} engine", flush=True)
+            for adds in (False, True) if conv["kind"] == "conv_weight_grad" else (False,):
+                found = cudnn.has_convolution(conv, adds)
+                lacking += not found
+                print(f"{device['deviceName']}, {model}, {precision}: {conv['kind']} {conv['x']} with {conv['w']}"
+                      f"{', added to those of before' if adds else ''}: {'an' if found else 'no'} engine", flush=True)
     return lacking
 
 

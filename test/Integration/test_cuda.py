@@ -53,6 +53,7 @@ def compile_mlp(path, *flags: object, **kwargs):
     ("gpt2", 2, "dp=2,zero=3,micro_batch=2"),
     ("gpt2", 1, "dp=1,micro_batch=2"),
     ("llama", 2, "tp=2,dp=1,micro_batch=1"),
+    ("convnext", 2, "pp=2,dp=1,schedule=zb,micro_batch=2"),
 ])
 def test_trains_as_pytorch(trainer, model, devices, plan):
     expected = reference(model, "adamw")
@@ -60,22 +61,25 @@ def test_trains_as_pytorch(trainer, model, devices, plan):
     compare_steps(run, expected, loss=1e-4, norm=1e-3)
 
 
-@pytest.mark.parametrize("model,precision,plan,products", [
-    ("gpt2", "fp32", "dp=1", 8), ("gpt2", "bf16", "dp=1", 8), ("llama", "fp32", "dp=1", 15), ("llama", "bf16", "pp=2,schedule=zb,dp=1", 15),
-    ("llama", "fp32", "dp=2,zero=2", 0)])
-def test_products_add_to_what_earlier_microbatches_left(model, precision, plan, products):
-    """Of each weight that one product reads. Its gradient takes the place of the sum. GPT-2's head is tied to its embedding."""
+@pytest.mark.parametrize("model,precision,plan,products,convolutions", [
+    ("gpt2", "fp32", "dp=1", 8, 0), ("gpt2", "bf16", "dp=1", 8, 0), ("llama", "fp32", "dp=1", 15, 0),
+    ("llama", "bf16", "pp=2,schedule=zb,dp=1", 15, 0), ("llama", "fp32", "dp=2,zero=2", 0, 0),
+    ("convnext", "fp32", "dp=1", 7, 5), ("convnext", "tf32", "pp=2,schedule=zb,dp=1", 7, 5), ("convnext", "bf16-true", "dp=1", 7, 5),
+    ("convnext", "bf16", "dp=1", 7, 0), ("convnext", "fp32", "dp=2,zero=2", 0, 0)])
+def test_calls_add_to_what_earlier_microbatches_left(model, precision, plan, products, convolutions):
+    """Of each weight that one of them reads. Its gradient takes the place of the sum. GPT-2's head is tied to its embedding. In bf16, gradients
+    of convolutions' weights are widened by kernels."""
     devices = 2 if "=2" in plan else 1
     text = check_call("dtc", "compile", MODELS / f"{model}.onnx", *CUDA, "--devices", devices, "--loss", "cross_entropy", "--global-batch", 8,
                       "--precision", precision, "--plan", f"{plan},micro_batch=1", "--emit", "schedule").out
-    adding = 0
+    adding = {"matmul": 0, "conv_weight_grad": 0}
     for function in text.split("func.func")[1:]:
         places = dict(re.findall(r"(%arg\d+): tensor<[^>]*> \{.*?exec\.offsets = (\d+) : i64\}", function.split("\n")[0]))
-        for argument, place in re.findall(r"exec\.matmul %\S+, %\S+ with (%arg\d+) (?!.*epilogue <(?:bias|gelu)).*exec\.offsets = array<i64: (\d+)",
-                                          function):
+        for name, argument, place in re.findall(
+                r"exec\.(matmul|conv_weight_grad) %\S+, %\S+ with (%arg\d+) (?!.*epilogue <(?:bias|gelu)).*exec\.offsets = array<i64: (\d+)", function):
             assert places[argument] == place
-            adding += 1
-    assert adding == products
+            adding[name] += 1
+    assert adding == {"matmul": products, "conv_weight_grad": convolutions}
 
 
 @pytest.mark.parametrize("recipe", ["sgd", "nesterov", "adam"])

@@ -29,6 +29,7 @@ PROGRAMS = [
     ("gpt2", 4, "dp=2,tp=2,zero=3,micro_batch=1", ["--clip-grad-norm", 1]),
     ("gpt2", 2, "pp=2,dp=1,micro_batch=2,schedule=1f1b", []),
     ("gpt2", 2, "dp=2,micro_batch=2,offload=optimizer", ["--target", "cuda", "--precision", "bf16"]),  # attention, epilogues, the host
+    ("convnext", 1, "dp=1,micro_batch=2", ["--target", "cuda"]),  # convolutions that add to sums
 ]
 
 

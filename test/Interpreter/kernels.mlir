@@ -66,6 +66,19 @@ func.func @main() -> (tensor<4xf32>, tensor<2x2xf32>, tensor<2xf32>) {
 
 // -----
 
+// What the gradient of a convolution's weight is added to.
+// CHECK: result 0: tensor<1x1x2x2xf32> {{\[\[\[\[}}112, 216], [324, 428]]]]
+func.func @main() -> tensor<1x1x2x2xf32> {
+  %x = arith.constant dense<[[[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]]]> : tensor<1x1x3x3xf32>
+  %dy = arith.constant dense<1.0> : tensor<1x1x2x2xf32>
+  %before = arith.constant dense<[[[[100.0, 200.0], [300.0, 400.0]]]]> : tensor<1x1x2x2xf32>
+  %0 = exec.conv_weight_grad %x, %dy with %before strides [1, 1] pad [0, 0], [0, 0] dilations [1, 1] groups 1
+    : tensor<1x1x3x3xf32>, tensor<1x1x2x2xf32> -> tensor<1x1x2x2xf32>
+  return %0 : tensor<1x1x2x2xf32>
+}
+
+// -----
+
 // GELU and its gradient beside a product, as those of the graph.
 // CHECK: result 0: tensor<2x8xf32> {{\[\[}}0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]]
 // CHECK: result 1: tensor<2x8xf32> {{\[\[}}0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]]

@@ -46,7 +46,7 @@
 
 namespace dtc::rt {
 
-inline constexpr int kFormatVersion = 8;
+inline constexpr int kFormatVersion = 9;
 inline constexpr uint64_t kMemberAlignment = 64;
 inline constexpr uint64_t kHeadBytes = 65536;
 inline constexpr int64_t kMostThreads = 4096; ///< a rank

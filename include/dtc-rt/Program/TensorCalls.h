@@ -37,6 +37,7 @@ struct ConvCall {
   StridedTensor input, weight, output;
   Dims strides, padLow, padHigh, dilations;
   int64_t groups = 1;
+  bool hasAddend = false;
   bool tf32 = false; ///< as in Program.fbs; of operands in f32
 };
 

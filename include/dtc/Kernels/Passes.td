@@ -75,7 +75,7 @@ def FoldEpilogues : Pass<"dtc-fold-epilogues", "::mlir::ModuleOp"> {
         %4 = exec.matmul %x, %w with %bias ... epilogue <bias_gelu> : ... -> tensor<8x64xf32>
 
     A product that is only added to an accumulator of earlier microbatches is added to it by the
-    library, where the target's can.
+    library, where the target's can. So is the gradient of a convolution's weight.
   }];
   let dependentDialects = ["::dtc::exec::ExecDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect"];

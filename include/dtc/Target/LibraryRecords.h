@@ -14,7 +14,7 @@ namespace dtc::target {
 /// The element type in the package; none for types that no tensor may have there.
 std::optional<rt::fbs::DType> dtypeOf(mlir::Type elementType);
 
-/// dtc.conv, dtc.conv_input_grad or dtc.conv_weight_grad.
+/// dtc.conv, dtc.conv_input_grad or dtc.conv_weight_grad, or exec.conv_weight_grad.
 bool isConv(mlir::Operation *op);
 
 /// dtc.attention, dtc.attention_grad or dtc.attention_part_grad, which become exec.attention where

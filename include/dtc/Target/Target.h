@@ -134,6 +134,8 @@ public:
   /// Whether convolutions may pad both ends of a dimension differently; else their inputs are
   /// padded before.
   virtual bool hasUnevenPadding() const = 0;
+  /// Whether a gradient of a convolution's weight may be added to what accumulates such gradients.
+  virtual bool accumulatesConvolutions() const = 0;
   virtual MatmulLimits matmulLimits() const = 0;
   virtual KernelLimits kernelLimits() const = 0;
   /// Elements that offsets and strides of attention's tensors are multiples of, where a library

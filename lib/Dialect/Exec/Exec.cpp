@@ -1,6 +1,7 @@
 // Registration and verifiers of the `exec` dialect.
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Exec/Joins.h"
+#include "dtc/Dialect/Graph/ConvWindow.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpImplementation.h"
@@ -68,6 +69,10 @@ LogicalResult KernelOp::verify() {
     if (!isMemoryEffectFree(&op))
       return emitOpError("body may not have side effects, got: ") << op.getName();
   return success();
+}
+
+LogicalResult ConvWeightGradOp::verify() {
+  return graph::verifyConvWeightGrad(*this, graph::ConvWindow::of(*this), getGroups());
 }
 
 /// A flat kernel runs on any shape, and on any number of elements where it has no geometry.

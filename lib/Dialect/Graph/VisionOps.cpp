@@ -1,22 +1,13 @@
 #include "Rules.h"
 #include "Verify.h"
 
+#include "dtc/Dialect/Graph/ConvWindow.h"
+
 using namespace mlir;
 using namespace dtc;
 using namespace dtc::graph;
 
-namespace {
-/// What the windowed ops have in common.
-struct Window {
-  ArrayRef<int64_t> strides, padLow, padHigh, dilations;
-  template <typename Op>
-  static Window of(Op op) {
-    return {op.getStrides(), op.getPadLow(), op.getPadHigh(), op.getDilations()};
-  }
-};
-} // namespace
-
-static LogicalResult verifyWindow(Operation *op, const Window &window, int64_t space) {
+static LogicalResult verifyWindow(Operation *op, const ConvWindow &window, int64_t space) {
   if (failed(verifyLength(op, window.strides, space, "strides")) ||
       failed(verifyLength(op, window.padLow, space, "low padding")) ||
       failed(verifyLength(op, window.padHigh, space, "high padding")) ||
@@ -30,7 +21,7 @@ static LogicalResult verifyWindow(Operation *op, const Window &window, int64_t s
 
 /// Checks that windows of `kernel` over `input` number `output`, per dimension
 /// of space.
-static LogicalResult verifySpace(Operation *op, const Window &window, ArrayRef<int64_t> input,
+static LogicalResult verifySpace(Operation *op, const ConvWindow &window, ArrayRef<int64_t> input,
                                  ArrayRef<int64_t> kernel, ArrayRef<int64_t> output) {
   // Numbers beyond any real window, which could overflow below.
   constexpr int64_t kLimit = int64_t(1) << 30;
@@ -55,8 +46,8 @@ static LogicalResult verifySpace(Operation *op, const Window &window, ArrayRef<i
 
 /// input[n,c,hw], weight[o,c/groups,kernel], output[n,o,hw'], in whichever of
 /// them is the result.
-static LogicalResult verifyConv(Operation *op, const Window &window, int64_t groups, Value input,
-                                Value weight, Value output) {
+static LogicalResult verifyConv(Operation *op, const ConvWindow &window, int64_t groups,
+                                Value input, Value weight, Value output) {
   Value result = op->getResult(0), first = op->getOperand(0), second = op->getOperand(1);
   int64_t rank = shapeOf(input).size();
   if (rank < 3)
@@ -82,13 +73,17 @@ static LogicalResult verifyConv(Operation *op, const Window &window, int64_t gro
 }
 
 LogicalResult ConvOp::verify() {
-  return verifyConv(*this, Window::of(*this), getGroups(), getInput(), getWeight(), getResult());
+  return verifyConv(*this, ConvWindow::of(*this), getGroups(), getInput(), getWeight(),
+                    getResult());
 }
 LogicalResult ConvInputGradOp::verify() {
-  return verifyConv(*this, Window::of(*this), getGroups(), getResult(), getWeight(), getGrad());
+  return verifyConv(*this, ConvWindow::of(*this), getGroups(), getResult(), getWeight(), getGrad());
 }
 LogicalResult ConvWeightGradOp::verify() {
-  return verifyConv(*this, Window::of(*this), getGroups(), getInput(), getResult(), getGrad());
+  return verifyConvWeightGrad(*this, ConvWindow::of(*this), getGroups());
+}
+LogicalResult graph::verifyConvWeightGrad(Operation *op, const ConvWindow &window, int64_t groups) {
+  return verifyConv(op, window, groups, op->getOperand(0), op->getResult(0), op->getOperand(1));
 }
 
 namespace {
@@ -204,7 +199,7 @@ OpCost ConvWeightGradOp::getCost() { return convCost(getResult(), getGrad()); }
 
 //===-- pooling -----------------------------------------------------------===//
 
-static LogicalResult verifyPool(Operation *op, const Window &window, ArrayRef<int64_t> kernel,
+static LogicalResult verifyPool(Operation *op, const ConvWindow &window, ArrayRef<int64_t> kernel,
                                 Value input, Value output) {
   int64_t rank = shapeOf(input).size();
   if (rank < 3)
@@ -223,13 +218,13 @@ static LogicalResult verifyPool(Operation *op, const Window &window, ArrayRef<in
 }
 
 LogicalResult MaxPoolOp::verify() {
-  return verifyPool(*this, Window::of(*this), getKernel(), getInput(), getResult());
+  return verifyPool(*this, ConvWindow::of(*this), getKernel(), getInput(), getResult());
 }
 LogicalResult MaxPoolGradOp::verify() {
   if (getResult().getType() != getInput().getType())
     return emitOpError() << "result must have the type " << getInput().getType() << ": "
                          << getResult().getType();
-  return verifyPool(*this, Window::of(*this), getKernel(), getInput(), getGrad());
+  return verifyPool(*this, ConvWindow::of(*this), getKernel(), getInput(), getGrad());
 }
 
 ShardingRule MaxPoolOp::buildShardingRule(UnitFactors units) {

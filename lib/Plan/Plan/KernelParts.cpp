@@ -112,11 +112,6 @@ bool insert(std::vector<KernelId> &list, KernelId kernel) {
 
 } // namespace
 
-/// A convolution's window slides over its operands, which lie as it has them.
-static bool isConvolution(const Op &op) {
-  return op.kind == OpKind::Contraction && !op.isGroupedProduct() && !isMatrixProduct(op);
-}
-
 /// Whether an op puts another dimension innermost.
 static bool turnsRows(const Op &op) {
   auto innermost = [](const sharding::TensorFactors &dims) {
@@ -214,7 +209,7 @@ Kernel KernelFinder::kernelOf(OpId id) const {
 void KernelFinder::addOp(OpId id) {
   const Op &op = problem.ops[id];
   mergedInto[id] = id;
-  if (isCall(id) || joinsInPlace(problem, facts, id) || isAddedByProduct(problem, facts, id)) {
+  if (isCall(id) || joinsInPlace(problem, facts, id) || isAddedByCall(problem, facts, id)) {
     members[id] = {kCall};
     return;
   }

@@ -33,7 +33,11 @@ bool isMatrixProduct(const Op &op) {
          });
 }
 
-bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId id) {
+bool isConvolution(const Op &op) {
+  return op.kind == OpKind::Contraction && !op.isGroupedProduct() && !isMatrixProduct(op);
+}
+
+bool isAddedByCall(const Problem &problem, const ProblemFacts &facts, OpId id) {
   const Op &sum = problem.ops[id];
   if (sum.kind != OpKind::GradientSum || sum.operands.size() != 2 ||
       problem.values[sum.operands[0]].kind != ValueKind::Accumulator)
@@ -42,7 +46,7 @@ bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId id
   while (facts.producer[term] >= 0 && facts.consumers[term].size() == 1 && !facts.isResult[term]) {
     const Op &op = problem.ops[facts.producer[term]];
     if (op.kind != OpKind::View || op.operands.size() != 1)
-      return isMatrixProduct(op);
+      return isMatrixProduct(op) || (isConvolution(op) && !op.widened && term == sum.operands[1]);
     term = op.operands[0];
   }
   return false;

@@ -447,7 +447,7 @@ void RankExecution::finish() {
         outputBytes += buffers[buffer].bytes;
       buffers[buffer].persistent = true;
       const bool isAdded =
-          producer >= 0 && model.isOwnProgram() && isAddedByProduct(problem, facts, producer) &&
+          producer >= 0 && model.isOwnProgram() && isAddedByCall(problem, facts, producer) &&
           shardingOf(problem.ops[producer].operands[1]) == shardingOf(result.value);
       if (result.kind == ResultKind::Output ||
           (result.kind == ResultKind::Gradient && (sumsTermsAlone(producer) || isAdded)))

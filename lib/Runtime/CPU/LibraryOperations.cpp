@@ -175,6 +175,8 @@ MadeOperation makeMatmul(CpuQueue &queue, const MatmulSpec &spec) {
 }
 
 MadeOperation makeConv(CpuQueue &queue, const ConvSpec &spec) {
+  if (spec.call.hasAddend)
+    return Status(ErrorCategory::NoFit, "processors have no convolutions that add to a tensor");
   try {
     ConvPrimitive parts = describe(spec.call, engine());
     if (Status status = checkScratch(parts.scratchBytes(), spec.scratchBytes); !status.isOk())

@@ -68,11 +68,13 @@ public:
   Status issue(std::span<const Address> addresses) override;
 
 private:
-  static constexpr int64_t kWide = 16, kTensors = 3;
+  static constexpr int64_t kWide = 16, kTensors = 3, kWeight = 1, kAddend = 3;
 
   /// A plan for operands that begin at multiples of kWide bytes, or of an element.
   Status choose(bool isWide);
   Result<Descriptor *> describeOperation(CudnnPlan &plan, bool isWide);
+  /// cuDNN adds to what lies in the place of its result.
+  Status bringAddend(std::span<const Address> addresses);
   Status execute(std::span<const Address> addresses, const CudnnPlan &plan);
 
   CudaQueue &queue;
@@ -102,7 +104,8 @@ Result<Descriptor *> ConvOperation::describeOperation(CudnnPlan &plan, bool isWi
       return made.status();
     tensors.push_back(*made);
   }
-  bool isDouble = type == CUDNN_DATA_DOUBLE;
+  const bool isDouble = type == CUDNN_DATA_DOUBLE;
+  const double beta = call.hasAddend ? 1 : 0;
   Descriptor &window = plan.add(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   DTC_CUDA_TRY(
       window.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, isDouble ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT)
@@ -119,8 +122,8 @@ Result<Descriptor *> ConvOperation::describeOperation(CudnnPlan &plan, bool isWi
       .set(names.input, *tensors[0])
       .set(names.weight, *tensors[1])
       .set(names.output, *tensors[2]);
-  DTC_CUDA_TRY(isDouble ? operation.set(names.alpha, 1.0).set(names.beta, 0.0).finish()
-                        : operation.set(names.alpha, 1.0F).set(names.beta, 0.0F).finish());
+  DTC_CUDA_TRY(isDouble ? operation.set(names.alpha, 1.0).set(names.beta, beta).finish()
+                        : operation.set(names.alpha, 1.0F).set(names.beta, float(beta)).finish());
   return &operation;
 }
 
@@ -133,10 +136,21 @@ Status ConvOperation::choose(bool isWide) {
   if (made.category() == ErrorCategory::NoFit)
     return {ErrorCategory::NoFit, "cuDNN has no such convolution for " + queue.gpu.name() +
                                       " within " + std::to_string(workspaceBytes) +
-                                      " bytes of workspace"};
+                                      " bytes of workspace" +
+                                      (call.hasAddend ? ", that adds to what is there" : "")};
   DTC_CUDA_TRY(std::move(made));
   plans[isWide] = std::move(plan);
   return Status::ok();
+}
+
+Status ConvOperation::bringAddend(std::span<const Address> addresses) {
+  if (!call.hasAddend || addresses[kAddend] == addresses[kWeight])
+    return Status::ok();
+  uint64_t bytes = sizeOf(static_cast<DType>(call.weight.dtype));
+  for (int64_t size : call.weight.shape)
+    bytes *= static_cast<uint64_t>(size);
+  return DTC_CUDA_CALL(queue.driver, cuMemcpyDtoDAsync_v2, pointerOf(addresses[kWeight]),
+                       pointerOf(addresses[kAddend]), bytes, queue.stream);
 }
 
 Status ConvOperation::execute(std::span<const Address> addresses, const CudnnPlan &plan) {
@@ -146,7 +160,9 @@ Status ConvOperation::execute(std::span<const Address> addresses, const CudnnPla
     ids.push_back(i);
     pointers[i] = addresses[i];
   }
-  void *workspace = workspaceBytes ? alignWorkspace(addresses[kTensors]) : nullptr;
+  DTC_CUDA_TRY(bringAddend(addresses));
+  const size_t scratch = call.hasAddend ? kAddend + 1 : kTensors;
+  void *workspace = workspaceBytes ? alignWorkspace(addresses[scratch]) : nullptr;
   return plan.execute(ids, pointers, workspace, queue.stream);
 }
 

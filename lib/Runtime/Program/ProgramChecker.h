@@ -41,6 +41,7 @@ private:
   Text checkEpilogue(const fbs::Matmul &op) const;
   Text checkAddend(const fbs::Matmul &op) const;
   Text check(const fbs::Conv &op) const;
+  Text checkAddend(const fbs::Conv &op) const;
   Text check(const fbs::Attention &op) const;
   Text check(const fbs::Collective &op) const;
   Text checkOperand(const fbs::Collective &op, const fbs::CollectiveOperand &operand,

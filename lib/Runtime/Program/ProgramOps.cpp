@@ -165,6 +165,23 @@ std::string ProgramChecker::checkEpilogue(const fbs::Matmul &op) const {
   return op.matrix() ? checkRef(op.matrix(), rows * columns * size, size) : Text();
 }
 
+/// The gradient is in its place, or apart from it.
+std::string ProgramChecker::checkAddend(const fbs::Conv &op) const {
+  if (!op.addend())
+    return {};
+  if (!manifest.isForGpu())
+    return "adds a convolution to a tensor, as GPUs do";
+  if (op.kind() != fbs::ConvKind::WeightGrad)
+    return Text("adds another convolution than the gradient of a weight: ") +
+           fbs::EnumNameConvKind(op.kind());
+  const int64_t size = sizeOf(dtypeOf(op.weight()->dtype()));
+  const auto span = spanBytes(dimsOf(op.weight()->shape()), dimsOf(op.weight()->strides()), size);
+  const uint64_t bytes = span.value_or(0);
+  if (Text wrong = checkRef(op.addend(), bytes, static_cast<uint64_t>(size)); !wrong.empty())
+    return wrong;
+  return checkApart(*op.addend(), bytes, *op.weight()->ref(), bytes, /*mayBeSame=*/true);
+}
+
 std::string ProgramChecker::check(const fbs::Conv &op) const {
   bool weightGrad = op.kind() == fbs::ConvKind::WeightGrad;
   if (!isKnown(op.kind(), fbs::ConvKind::MAX))
@@ -200,6 +217,8 @@ std::string ProgramChecker::check(const fbs::Conv &op) const {
     if (padded < window || (padded - window) / stride + 1 != out[i + 2])
       return "shapes do not fit: " + shapes;
   }
+  if (Text wrong = checkAddend(op); !wrong.empty())
+    return wrong;
   return op.scratch_bytes() ? checkRef(op.scratch(), op.scratch_bytes(), 64) : Text();
 }
 

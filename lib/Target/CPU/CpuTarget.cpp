@@ -37,6 +37,7 @@ public:
   bool multiplies(Type half) const override { return cpu::multiplies(half); }
   bool hasWideConvolutions() const override { return true; }
   bool hasUnevenPadding() const override { return true; }
+  bool accumulatesConvolutions() const override { return false; }
   int64_t attentionAlignment() const override { return 0; }
   sharding::AttentionWorkspace attentionWorkspace(Operation *) const override { return {}; }
   target::MatmulLimits matmulLimits() const override { return {kMostProductDims}; }

@@ -50,6 +50,7 @@ public:
   bool multiplies(Type) const override { return true; }
   bool hasWideConvolutions() const override { return false; }
   bool hasUnevenPadding() const override { return false; }
+  bool accumulatesConvolutions() const override { return true; }
   int64_t attentionAlignment() const override { return readsParts() ? kAttentionAlignment : 0; }
   sharding::AttentionWorkspace attentionWorkspace(Operation *op) const override {
     return cuda::attentionWorkspace(op);

@@ -133,6 +133,7 @@ std::string Convolution::text() const {
 Accesses Convolution::run(const CudnnCall &call, const DeviceMemory &memory) const {
   std::array<const CudnnTensor *, 3> all = {&input, &weight, &output};
   std::array<std::vector<double>, 3> values;
+  std::vector<double> before; // what the result is added to
   Accesses accesses;
   size_t made = 0;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -142,6 +143,10 @@ Accesses Convolution::run(const CudnnCall &call, const DeviceMemory &memory) con
       made = i;
       values[i].assign(all[i]->elements(), 0);
       all[i]->addTo(accesses.writes, address);
+      if (beta != 0) {
+        before = loadDense(*all[i], address, memory);
+        all[i]->addTo(accesses.reads, address);
+      }
       continue;
     }
     values[i] = loadDense(*all[i], address, memory);
@@ -154,6 +159,8 @@ Accesses Convolution::run(const CudnnCall &call, const DeviceMemory &memory) con
   Loops(*this, values[0].data(), values[1].data(), values[2].data()).run();
   for (double &number : values[made])
     number *= alpha;
+  for (size_t i = 0; i < before.size(); ++i)
+    values[made][i] += beta * before[i];
   storeDense(result(), values[made], call.addresses.at(result().id), memory);
   sortByAddress(accesses);
   return accesses;

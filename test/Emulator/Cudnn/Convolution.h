@@ -11,7 +11,7 @@ struct Convolution : CudnnOperation {
   ConvKind kind = ConvKind::Forward;
   CudnnTensor input, weight, output;
   std::vector<int64_t> strides, pre, post, dilations;
-  double alpha = 1;
+  double alpha = 1, beta = 0;
 
   const CudnnTensor &result() const;
   /// Throws a Fault where the shapes contradict each other or the emulator lacks something.

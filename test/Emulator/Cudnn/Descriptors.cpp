@@ -246,7 +246,9 @@ void BackendDescriptor::finalizeConvolution() {
   made->post = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS);
   made->dilations = window.all<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
   made->alpha = scale(names.alpha);
-  require(scale(names.beta) == 0, "the emulator adds nothing to a convolution's result");
+  made->beta = scale(names.beta);
+  require(made->beta == 0 || made->kind == ConvKind::BackwardFilter,
+          "the emulator adds gradients of weights alone to what was before");
   require(window.one<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) ==
               CUDNN_CROSS_CORRELATION,
           "the emulator turns no weights");

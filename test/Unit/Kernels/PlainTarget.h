@@ -16,6 +16,7 @@ struct PlainTarget : target::Target {
   bool multiplies(mlir::Type) const override { return true; }
   bool hasWideConvolutions() const override { return true; }
   bool hasUnevenPadding() const override { return true; }
+  bool accumulatesConvolutions() const override { return false; }
   int64_t attentionAlignment() const override { return 0; }
   sharding::AttentionWorkspace attentionWorkspace(mlir::Operation *) const override { return {}; }
   target::MatmulLimits matmulLimits() const override { return {productRank, epilogues}; }

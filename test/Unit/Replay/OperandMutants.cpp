@@ -31,7 +31,7 @@ Refs refsOf(fbs::ConvT &op) {
   case fbs::ConvKind::InputGrad:
     return {output, weight, input};
   case fbs::ConvKind::WeightGrad:
-    return {input, output, weight};
+    return op.addend ? Refs{input, output, op.addend.get(), weight} : Refs{input, output, weight};
   default:
     return {input, weight, output};
   }
@@ -130,6 +130,8 @@ void setScratch(fbs::InstructionT &instruction, const fbs::Ref &ref) {
 bool mayReplace(const fbs::InstructionT &instruction, uint32_t result, uint32_t operand) {
   if (const auto *product = instruction.op.AsMatmul(); product && product->addend)
     return result == instruction.writes.front() && operand == instruction.reads.back();
+  if (const auto *conv = instruction.op.AsConv(); conv && conv->addend)
+    return operand == instruction.reads.back();
   const auto *launch = instruction.op.AsLaunch();
   if (!launch)
     return instruction.op.type == fbs::Op::Collective;

@@ -425,6 +425,24 @@ TEST(ProgramCheck, Conv) {
   test.expectRefused("rank", [](Op &op, Program &) { op.input = tensorAt(0, {2, 6}); });
 }
 
+TEST(ProgramCheck, AddendOfAConv) {
+  auto atPlace = [](uint64_t place, fbs::ConvKind kind = fbs::ConvKind::WeightGrad) {
+    return [=](fbs::ConvT &op, fbs::ProgramT &) {
+      op.kind = kind;
+      op.addend = std::make_unique<fbs::Ref>(stepRef(place));
+    };
+  };
+  Case<fbs::ConvT> test{conv};
+  test.expectRefused("as GPUs do", atPlace(64));
+  test.manifest["target"] = "cuda";
+  EXPECT_EQ(test.after(atPlace(64)), "") << "in the place of the gradient";
+  EXPECT_EQ(test.after(atPlace(kArena - 96)), "");
+  test.expectRefused("arena", atPlace(kArena - 92));
+  test.expectRefused("not aligned", atPlace(kArena - 98));
+  test.expectRefused("overlap", atPlace(128));
+  test.expectRefused("the gradient of a weight: Forward", atPlace(512, fbs::ConvKind::Forward));
+}
+
 TEST(ProgramCheck, Attention) {
   Case<fbs::AttentionT> test{attention};
   test.expectOk();

@@ -104,8 +104,8 @@ def Exec_KernelOp : Exec_Op<"kernel",
     `flat`, the kernel is the same for any extent: shapes in the body are
     those of the launch it was first made for. One of extent 1 is for that
     alone, as its code reads the first element. `replaces[i]`, where given, is
-    the operand that result i is the new value of (a parameter, a state), or -1:
-    the one that it should overwrite.
+    the operand whose place result i should take, or -1. The result is the new value of it (a
+    parameter, a state). Or a slot has kept it, and nothing reads it afterwards (SpentSlots.h).
 
     For a GPU, a kernel has a `geometry`, and the threads of its blocks share the
     iterations: it takes a pointer for each operand and result, in global memory. If
@@ -203,6 +203,34 @@ def Exec_MatmulOp : Exec_Op<"matmul", [Pure]> {
     bool mayAddExtra();
     /// Whether `extra` is added to the product. The result may then take its place.
     bool addsExtra() { return getExtra() && mayAddExtra(); }
+  }];
+}
+
+def Exec_ConvWeightGradOp : Exec_Op<"conv_weight_grad",
+    [Pure, AllTypesMatch<["before", "result"]>]> {
+  let summary = "gradient of a convolution's weight, added to one of before: a library call";
+  let description = [{
+    dtc.conv_weight_grad of `input` and `grad`, added to `before`. The result may take the place of
+    `before`.
+
+        %s = exec.conv_weight_grad %x, %dy with %before strides [1, 1] pad [1, 1], [1, 1]
+            dilations [1, 1] groups 1
+            : tensor<8x3x16x16xf32>, tensor<8x32x16x16xf32> -> tensor<32x3x3x3xf32>
+  }];
+  let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$grad,
+                       AnyStaticShapeTensor:$before, I64Attr:$groups, DenseI64ArrayAttr:$strides,
+                       DenseI64ArrayAttr:$padLow, DenseI64ArrayAttr:$padHigh,
+                       DenseI64ArrayAttr:$dilations);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $grad `with` $before `strides` $strides `pad` $padLow `,` $padHigh
+    `dilations` $dilations `groups` $groups attr-dict `:` type($input) `,` type($grad) `->`
+    type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The place of `before` among the operands.
+    static constexpr int64_t kBefore = 2;
   }];
 }
 

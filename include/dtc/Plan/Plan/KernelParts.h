@@ -17,10 +17,10 @@ namespace dtc::plan {
 /// By op. Asks the facts for producers, consumers, results and what is materialized.
 std::vector<KernelPart> findKernelParts(const Problem &problem, const ProblemFacts &facts);
 
-/// Whether a sum adds one term to what earlier microbatches left, and a product makes it. Where
-/// programs are dtc's own for GPUs, the product adds to that, and the sum is no kernel
-/// (lib/Kernels/Accumulation.h).
-bool isAddedByProduct(const Problem &problem, const ProblemFacts &facts, OpId sum);
+/// Whether a sum adds one term to what earlier microbatches left, and a product or a convolution
+/// makes it. Where programs are dtc's own for GPUs, that call adds to what they left, and the sum
+/// is no kernel (lib/Kernels/Accumulation.h).
+bool isAddedByCall(const Problem &problem, const ProblemFacts &facts, OpId sum);
 
 /// Whether a product, or attention, is one of copies of its operands in f32, as the target's
 /// library multiplies none of their type. What it makes is rounded. A library that merely rounds
@@ -38,5 +38,7 @@ bool isMadeWithProduct(const Problem &problem, const ProblemFacts &facts, OpId i
 /// A product of two matrices, or of batches of them. Nothing slides over its operands, as in a
 /// convolution, and no row finds its expert as the program runs.
 bool isMatrixProduct(const Op &op);
+/// A convolution's window slides over its operands, which lie as it has them.
+bool isConvolution(const Op &op);
 
 } // namespace dtc::plan

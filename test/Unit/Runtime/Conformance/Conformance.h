@@ -31,7 +31,7 @@ struct Target {
   std::function<std::string(int)> whySkipped = {};
   bool hasConvolutions = true;
   bool hasAttention = false;   ///< as one call
-  bool hasEpilogues = false;   ///< of products
+  bool hasEpilogues = false;   ///< of products; and calls that add to a tensor
   bool dropsIssuedWork = true; ///< that it has not begun, once the run has failed
 
   friend void PrintTo(const Target &target, std::ostream *out) { *out << target.name; }

@@ -90,6 +90,52 @@ TEST_P(Conformance, ConvolutionForwardAndBackward) {
   });
 }
 
+/// In place, and from elsewhere.
+TEST_P(Conformance, AddendsOfConvolutions) {
+  if (!GetParam().hasConvolutions)
+    GTEST_SKIP() << "the target refuses convolutions when it compiles";
+  constexpr int64_t kC = 2, kO = 3, kW = 6, kK = 3;
+  constexpr uint64_t kWeight = 4096, kOther = 12288;
+  onRanks(1, [&](Rank &rank) {
+    DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
+    for (uint64_t place : {kWeight, kOther}) {
+      Floats input = valuesOf(kC * kW), output = valuesOf(kO * kW), added = valuesOf(kO * kC * kK),
+             wanted = added;
+      for (int64_t o = 0; o < kO; ++o)
+        for (int64_t c = 0; c < kC; ++c)
+          for (int64_t k = 0; k < kK; ++k)
+            for (int64_t x = 0; x < kW; ++x)
+              if (int64_t in = x + k - 1; in >= 0 && in < kW)
+                wanted[(o * kC + c) * kK + k] += output[o * kW + x] * input[c * kW + in];
+      DTC_TRY(rank.put(0, input));
+      DTC_TRY(rank.put(8192, output));
+      DTC_TRY(rank.put(place, added));
+      ConvCall call{fbs::ConvKind::WeightGrad,
+                    dense({1, kC, kW}),
+                    dense({kO, kC, kK}),
+                    dense({1, kO, kW}),
+                    {1},
+                    {1},
+                    {1},
+                    {1},
+                    1,
+                    /*hasAddend=*/true};
+      Status done =
+          rank.issue(0, ConvSpec{call, kScratchBytes}, {0, kWeight, 8192, place, kScratch});
+      if (!GetParam().hasEpilogues) {
+        EXPECT_EQ(done.category(), ErrorCategory::NoFit);
+        continue;
+      }
+      DTC_TRY(std::move(done));
+      DTC_TRY(rank.queue(0).synchronize());
+      Floats found = rank.get(kWeight, wanted.size());
+      for (size_t i = 0; i < wanted.size(); ++i)
+        EXPECT_NEAR(found[i], wanted[i], 1e-3) << place << " " << i;
+    }
+    return Status::ok();
+  });
+}
+
 TEST_P(Conformance, TooLittleScratchDoesNotFit) {
   onRanks(1, [&](Rank &rank) {
     DTC_TRY(rank.begin({QueueKind::Compute}));
