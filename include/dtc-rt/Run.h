@@ -7,6 +7,7 @@
 #include "dtc-rt/Processes/Launch.h"
 #include "dtc-rt/Status.h"
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +39,11 @@ struct RunOptions {
   bool autotunes = false;       ///< times the algorithms of products
   bool processes = false;       ///< `--processes`, which the caller sees to
   std::optional<Launch> launch; ///< where this process is one rank
+
+  std::chrono::milliseconds timeLimit() const {
+    return std::chrono::milliseconds(
+        static_cast<int64_t>(timeoutSeconds.value_or(kTimeoutSeconds) * 1000));
+  }
 };
 
 /// Progress goes to stderr, the summary to stdout.

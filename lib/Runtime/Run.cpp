@@ -1,10 +1,12 @@
 #include "dtc-rt/Run.h"
+#include "EndWatch.h"
 #include "Processes/EndSignals.h"
 #include "Session.h"
 
 #include "dtc-io/ExitCodes.h"
 #include "dtc-io/PrintableLine.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
+#include "dtc-rt/Processes/LocalProcesses.h"
 #include "dtc-rt/Processes/ProcessCommunicator.h"
 #include "dtc-rt/Program/Sha256.h"
 #include "dtc-rt/Threads/ThreadCommunicator.h"
@@ -13,6 +15,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <future>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -23,9 +26,6 @@ namespace dtc::rt {
 std::atomic<int> stopSignal{0};
 
 namespace {
-
-/// How long ranks may take to notice that the run has been aborted.
-constexpr auto kGrace = std::chrono::seconds(5);
 
 /// The rest of a run would be made with the last learning rate.
 void sayRateEnds(const LearningRateInfo &rate, int64_t steps) {
@@ -111,8 +111,7 @@ Status runWorker(RankWorker &worker) {
 
 namespace {
 
-/// Ends the process although a rank hangs in its own code.
-[[noreturn]] void leaveBehind(Session &session, const Status &reason) {
+void discardResults(Session &session) {
   if (session.weightWriter)
     session.weightWriter->discard();
   if (session.outputWriter)
@@ -121,12 +120,25 @@ namespace {
     session.checkpoints->folder.removePartials();
   if (session.metrics)
     session.metrics->discardEmptyLog();
-  std::fprintf(stderr, "dtc-run: error: %s\n", io::printableLine(reason.message()).c_str());
+}
+
+/// Ends the process although a rank hangs, or what is left of it. There is no session before it is
+/// opened. Where files can't be removed either, they are left.
+[[noreturn]] void leaveBehind(Session *session, const Status &reason) {
+  if (std::optional<ParentLink> parent = ParentLink::find())
+    parent->tell(reason);
+  else
+    std::fprintf(stderr, "dtc-run: error: %s\n", io::printableLine(reason.message()).c_str());
+  constexpr std::chrono::seconds kMost(1);
+  std::future<void> discarding;
+  if (session)
+    discarding = std::async(std::launch::async, [session] { discardResults(*session); });
+  if (discarding.valid())
+    discarding.wait_for(kMost);
   std::_Exit(io::exitCodeOf(reason.error().category));
 }
 
-/// Runs the ranks of this process to their end. When one fails, the others have a few seconds to
-/// notice; a rank that hangs in its own code then ends with the process.
+/// Runs the ranks of this process to their end.
 Status runRanks(Session &session, World &world) {
   auto cpus = divideCpus(session, world);
   std::mutex mutex;
@@ -157,13 +169,7 @@ Status runRanks(Session &session, World &world) {
                        std::to_string(world.ranks()[threads.size()]) + ": " + error.what()));
     running -= workers.size() - threads.size();
   }
-  while (!changed.wait_for(lock, std::chrono::milliseconds(200), [&] {
-    return running == 0 || !world.abortReason().isOk();
-  })) {
-  }
-  Status reason = world.abortReason();
-  if (!changed.wait_for(lock, kGrace, [&] { return running == 0; }))
-    leaveBehind(session, reason);
+  changed.wait(lock, [&] { return running == 0; });
   lock.unlock();
   for (std::thread &thread : threads)
     thread.join();
@@ -286,17 +292,18 @@ Status checkAgreement(const Session &session, Communicator &communicator) {
 }
 
 /// This process is one rank. The others are met first: what goes wrong later ends them too.
-Status runAsProcess(const RunOptions &options, std::chrono::milliseconds limit) {
-  Result<std::unique_ptr<ProcessWorld>> connected = ProcessWorld::connect(*options.launch, limit);
+Status runAsProcess(const RunOptions &options) {
+  auto connected = ProcessWorld::connect(*options.launch, options.timeLimit());
   if (!connected)
     return connected.status();
   ProcessWorld &world = **connected;
   std::unique_ptr<Session> session;
+  EndWatch watch(world, [&](const Status &reason) { leaveBehind(session.get(), reason); });
   auto work = [&]() -> Status {
     Result<std::unique_ptr<Session>> opened = openSession(options);
     if (!opened)
       return opened.status();
-    session = std::move(*opened);
+    watch.change([&] { session = std::move(*opened); });
     auto agreement = world.communicator(options.launch->rank)->forQueue("agreement");
     if (Status status = checkAgreement(*session, *agreement); !status.isOk())
       return status;
@@ -309,19 +316,18 @@ Status runAsProcess(const RunOptions &options, std::chrono::milliseconds limit) 
 } // namespace
 
 Status run(const RunOptions &options) {
-  auto limit = std::chrono::milliseconds(
-      static_cast<int64_t>(options.timeoutSeconds.value_or(kTimeoutSeconds) * 1000));
   stopSignal.store(0);
   firstSignal.store(0);
   EndSignals stopping(askToStop, SA_RESTART);
   if (options.launch) {
     EndSignals::unblock();
-    return runAsProcess(options, limit);
+    return runAsProcess(options);
   }
   Result<std::unique_ptr<Session>> session = openSession(options);
   if (!session)
     return session.status();
-  ThreadWorld world(static_cast<int>((*session)->manifest().worldSize), limit);
+  ThreadWorld world(static_cast<int>((*session)->manifest().worldSize), options.timeLimit());
+  EndWatch watch(world, [&](const Status &reason) { leaveBehind(session->get(), reason); });
   Status status = runSession(**session, world);
   return status.isOk() ? stopOf(**session) : status;
 }

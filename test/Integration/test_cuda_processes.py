@@ -79,9 +79,10 @@ def test_a_rank_that_hangs_ends_the_others(mlp, tmp_path, delay):
     assert "rank 0 waited 2 s" in said and "for rank: 1, whose process does not answer" in said
 
 
-def said_where_one_never_ends(artifact, log, victim: int, what: str) -> str:
+def said_where_one_never_ends(artifact, log, victim: int, what: str, of_other: str = "") -> str:
     """By the other rank, which must end with 5 within 10 s of the last step."""
-    job = launch([endless(artifact, log)] * 2, of_rank={victim: {"DTC_EMULATED_GPU_HANGS": what}})
+    job = launch([endless(artifact, log)] * 2, of_rank={rank: {"DTC_EMULATED_GPU_HANGS": hangs} for rank, hangs in
+                                                        ((victim, what), (1 - victim, of_other)) if hangs})
     try:
         said = job.processes[1 - victim].communicate(timeout=90)[1]
         seconds = time.time() - log.stat().st_mtime
@@ -110,7 +111,9 @@ def test_a_gpu_that_hangs_ends_the_others_within_10_s(mlp, tmp_path):
 
 
 def test_a_call_of_rank_0_that_hangs_ends_the_others_within_10_s(mlp, tmp_path):
-    said = said_where_one_never_ends(mlp, tmp_path / "log.jsonl", victim=0, what="cuGraphLaunch,20")
+    """So does NCCL, where rank 1 gives up its communicators."""
+    said = said_where_one_never_ends(mlp, tmp_path / "log.jsonl", victim=0, what="cuGraphLaunch,20",
+                                     of_other="ncclCommAbort,1")
     assert "rank 1 waited 5 s" in said and said.endswith("for rank: 0\n"), said
 
 

@@ -31,7 +31,7 @@ constexpr const char *kParentVariable = "DTC_RUN_PARENT";
 /// Where a rank tells how it ended.
 constexpr int kParentDescriptor = 3;
 /// How long the other ranks may live after one has failed. Those that still wait for its start
-/// don't notice; others need up to five seconds to end by themselves.
+/// don't notice; others need up to three seconds to end by themselves.
 constexpr auto kGrace = std::chrono::seconds(8);
 /// More are for several machines.
 constexpr int64_t kMostProcesses = 512;

@@ -2,6 +2,7 @@
 //
 //   cuGraphLaunch,20   the 20th call of a function of the driver doesn't return
 //   kernel,300         the 300th kernel of the process doesn't end
+//   ncclCommAbort,1    NCCL's first abort of a communicator doesn't return
 #pragma once
 
 namespace dtc::emulator {

@@ -1,4 +1,5 @@
 // The entry points of the emulated NCCL. Ranks are threads of one process, or processes.
+#include "Emulator/Device/Hang.h"
 #include "Emulator/Device/Settings.h"
 #include "Emulator/Driver/Context.h"
 #include "Emulator/NCCL/RemoteClique.h"
@@ -307,6 +308,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return enterLibrary("ncclCommAbort", [&] {
+    hangIfAsked("ncclCommAbort");
     std::unique_ptr<Communicator> taken = communicators().take(comm);
     taken->clique->abort(taken->rank);
     return ncclSuccess;
