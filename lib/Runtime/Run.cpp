@@ -291,11 +291,22 @@ Status checkAgreement(const Session &session, Communicator &communicator) {
   return Status::ok();
 }
 
+/// Where ranks haven't met. Nothing is lost where that was asked for.
+Status notMet(const RunOptions &options, const Status &status) {
+  const int signal = stopSignal.load();
+  if (signal == 0)
+    return status;
+  if (!options.checkpointDir.empty())
+    return {ErrorCategory::Saved, status.message() + "; add --resume to begin again"};
+  return {whyStopped(signal), status.message()};
+}
+
 /// This process is one rank. The others are met first: what goes wrong later ends them too.
 Status runAsProcess(const RunOptions &options) {
-  auto connected = ProcessWorld::connect(*options.launch, options.timeLimit());
+  auto connected =
+      ProcessWorld::connect(*options.launch, options.timeLimit(), [] { return stopSignal.load(); });
   if (!connected)
-    return connected.status();
+    return notMet(options, connected.status());
   ProcessWorld &world = **connected;
   std::unique_ptr<Session> session;
   EndWatch watch(world, [&](const Status &reason) { leaveBehind(session.get(), reason); });

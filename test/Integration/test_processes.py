@@ -268,6 +268,37 @@ def test_a_rank_that_never_starts_is_named(mlp):
     assert code == 5 and "for the start of rank: 1" in said
 
 
+def test_a_rank_that_ends_before_all_have_met_ends_the_others(mlp):
+    """Rank 2 never starts."""
+    job = launch([command(mlp)] * 2, WORLD_SIZE="3")
+    time.sleep(1)  # both have met
+    job.processes[1].kill()
+    code, said = job.finish(timeout=10)[0]
+    assert code == 5 and "rank 1 was lost" in said
+
+
+def test_a_signal_stops_ranks_that_wait_for_others(mlp, tmp_path):
+    """Rank 2 never starts."""
+    job = launch([command(mlp, "--checkpoint-dir", tmp_path / "c"), command(mlp)], WORLD_SIZE="3")
+    time.sleep(1)
+    for process in job.processes:
+        process.send_signal(signal.SIGTERM)
+    (first, said), (second, _) = job.finish(timeout=10)
+    assert (first, second) == (75, 143)
+    assert "stopped by signal 15 while it waited for the start of rank: " in said and "--resume" in said
+
+
+def test_a_rank_that_opens_files_ends_with_the_others(mlp, tmp_path):
+    """It hangs: nobody reads from the pipe that it opens."""
+    os.mkfifo(tmp_path / "log")
+    job = launch([endless(mlp, tmp_path / "log")] * 2)
+    time.sleep(1.5)
+    assert job.processes[0].poll() is None
+    job.processes[1].kill()
+    code, said = job.finish(timeout=10)[0]
+    assert code == 5 and "rank 1 was lost" in said
+
+
 def test_a_signal_to_one_rank_stops_all(mlp, tmp_path):
     weights = tmp_path / "w.safetensors"
     job = launch([endless(mlp, tmp_path / "log.jsonl", "--save-weights", weights)] * 2)
@@ -355,6 +386,19 @@ class TestStartedByItself:
         os.kill(run.pid if to == "launcher" else int(children_of(run)[0]), signal.SIGTERM)
         said = run.communicate(timeout=60)[1]
         assert run.returncode == 75 and "stopped by signal 15 " in said, said
+
+    def test_two_signals_end_ranks_that_take_none(self, mlp, tmp_path):
+        run = subprocess.Popen([str(BIN / "dtc-run"), *map(str, endless(mlp, tmp_path / "log.jsonl")), "--processes"],
+                               stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        wait_for_steps(tmp_path / "log.jsonl")
+        for rank in map(int, children_of(run)):
+            os.kill(rank, signal.SIGSTOP)
+        run.send_signal(signal.SIGINT)
+        time.sleep(1.3)
+        assert run.poll() is None
+        run.send_signal(signal.SIGINT)
+        said = run.communicate(timeout=10)[1]
+        assert run.returncode == 5 and "signal 9" in said, said
 
     def test_not_under_a_launcher(self, mlp):
         outcome = call("dtc-run", *command(mlp), "--processes", env=os.environ | variables(0, 2, free_port()))

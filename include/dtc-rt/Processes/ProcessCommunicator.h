@@ -19,9 +19,11 @@ namespace dtc::rt {
 
 class ProcessWorld : public World {
 public:
-  /// Returns when all ranks are there, or one has been missing for the time limit.
-  static Result<std::unique_ptr<ProcessWorld>> connect(const Launch &launch,
-                                                       std::chrono::milliseconds timeLimit);
+  /// Returns when all ranks are there, or one has been missing for the time limit. `signal` gives
+  /// the number of one that asks for the end, or 0; the ranks then have a few seconds to meet.
+  static Result<std::unique_ptr<ProcessWorld>> connect(
+      const Launch &launch, std::chrono::milliseconds timeLimit,
+      const std::function<int()> &signal = [] { return 0; });
   ~ProcessWorld() override;
 
   std::vector<int> ranks() const override;

@@ -63,7 +63,6 @@ void ProcessWorld::Impl::handle(int peer, FrameKind kind, const std::string &tex
   switch (kind) {
   case FrameKind::Table:
     readTable(text);
-    asio::co_spawn(io, beat(), asio::detached);
     break;
   case FrameKind::Alive:
     hearAlive(peer, text);
@@ -199,9 +198,10 @@ Status ProcessWorld::Impl::lost(int peer, const std::string &reason) {
 }
 
 Result<std::unique_ptr<ProcessWorld>> ProcessWorld::connect(const Launch &launch,
-                                                            std::chrono::milliseconds timeLimit) {
+                                                            std::chrono::milliseconds timeLimit,
+                                                            const std::function<int()> &signal) {
   auto impl = std::make_unique<Impl>(launch, timeLimit);
-  if (Status status = impl->connect(); !status.isOk())
+  if (Status status = impl->connect(signal); !status.isOk())
     return impl->close(status);
   return std::unique_ptr<ProcessWorld>(new ProcessWorld(std::move(impl)));
 }

@@ -33,6 +33,9 @@ constexpr int kParentDescriptor = 3;
 /// How long the other ranks may live after one has failed. Those that still wait for its start
 /// don't notice; others need up to three seconds to end by themselves.
 constexpr auto kGrace = std::chrono::seconds(8);
+/// A second signal ends a rank at once, where it isn't the first request once more. One that hangs
+/// where it takes none has this time.
+constexpr auto kSameRequest = std::chrono::seconds(1), kSecondGrace = std::chrono::seconds(2);
 /// More are for several machines.
 constexpr int64_t kMostProcesses = 512;
 
@@ -88,14 +91,20 @@ public:
 
   /// Returns when all have ended.
   Status wait() {
-    std::optional<std::chrono::steady_clock::time_point> killTime;
+    using Clock = std::chrono::steady_clock;
+    std::optional<Clock::time_point> killTime, firstSignal;
     while (std::ranges::any_of(ranks, [](const Rank &rank) { return rank.process > 0; })) {
       waitForSome();
-      if (int number = lastSignal.exchange(0))
+      const Clock::time_point now = Clock::now();
+      if (int number = lastSignal.exchange(0)) {
         signalAll(number);
+        if (!killTime && now - firstSignal.value_or(now) > kSameRequest)
+          killTime = now + kSecondGrace;
+        firstSignal = firstSignal.value_or(now);
+      }
       if (!killTime && !outcome().isOk())
-        killTime = std::chrono::steady_clock::now() + kGrace;
-      if (killTime && std::chrono::steady_clock::now() > *killTime)
+        killTime = now + kGrace;
+      if (killTime && now > *killTime)
         signalAll(SIGKILL);
     }
     return outcome();

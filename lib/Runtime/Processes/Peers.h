@@ -15,6 +15,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -40,8 +41,8 @@ public:
   Impl(const Launch &launch, std::chrono::milliseconds timeLimit);
   ~Impl();
 
-  /// Meets the other ranks.
-  Status connect();
+  /// Meets the other ranks. `signal` gives one that asks for the end, or 0.
+  Status connect(const std::function<int()> &signal);
   int rank() const { return launch.rank; }
   int worldSize() const { return launch.worldSize; }
   std::chrono::milliseconds limit() const { return timeLimit.load(); }
@@ -96,6 +97,7 @@ private:
   void sendTable();
   void readTable(const std::string &text);
   std::string missingRanks() const;
+  bool awaitStart(const std::function<int()> &signal);
 
   // Control.cpp
   asio::awaitable<void> follow(int peer);

@@ -18,6 +18,8 @@ constexpr int kPortsTried = 16;
 /// A call that isn't answered in this time is given up.
 constexpr auto kAnswerTime = std::chrono::seconds(2);
 constexpr auto kPause = std::chrono::milliseconds(50);
+/// In which ranks meet that are asked to stop. They then stop together, as they do later.
+constexpr auto kAskedTime = std::chrono::seconds(3);
 
 /// Closes the socket where a handshake takes too long.
 class Watchdog {
@@ -62,7 +64,7 @@ std::array<uint8_t, 32> digestOf(const std::string &text) {
 
 } // namespace
 
-Status ProcessWorld::Impl::connect() {
+Status ProcessWorld::Impl::connect(const std::function<int()> &signal) {
   std::string place = launch.address + ":" + std::to_string(launch.port);
   Result<asio::ip::address> address = resolve(io, launch.address);
   if (!address)
@@ -75,15 +77,31 @@ Status ProcessWorld::Impl::connect() {
     asio::co_spawn(io, findLeader(), asio::detached);
   }
   thread = std::thread([this] { io.run(); });
-  if (waitFor(limit(), [&] { return isReady || isAborted(); }))
+  if (awaitStart(signal))
     return check();
+  const int number = signal();
+  std::string text = "rank " + std::to_string(launch.rank);
+  text += number != 0 ? " was stopped by signal " + std::to_string(number) + " while it waited"
+                      : " waited " + std::to_string(limit().count() / 1000) + " s";
   std::lock_guard lock(mutex);
-  std::string start = "rank " + std::to_string(launch.rank) + " waited " +
-                      std::to_string(limit().count() / 1000) + " s for the start of rank: ";
-  std::string text = start + missingRanks();
+  text += " for the start of rank: " + missingRanks();
   if (!controls.contains(0) && launch.rank != 0)
     text += ", at " + place + (sawStranger ? ", where something of another job listens" : "");
   return {ErrorCategory::RankLost, text};
+}
+
+/// False where it takes too long.
+bool ProcessWorld::Impl::awaitStart(const std::function<int()> &signal) {
+  auto end = Clock::now() + limit();
+  for (bool isAsked = false; !waitFor(kPause, [&] { return isReady || isAborted(); });) {
+    if (!isAsked && signal() != 0) {
+      isAsked = true;
+      end = std::min(end, Clock::now() + kAskedTime);
+    }
+    if (Clock::now() >= end)
+      return false;
+  }
+  return true;
 }
 
 Status ProcessWorld::Impl::listenAsLeader() {
@@ -102,6 +120,7 @@ Status ProcessWorld::Impl::listenAsLeader() {
       endpoints[0] = endpoint;
       isReady = launch.worldSize == 1;
       accept();
+      asio::co_spawn(io, beat(), asio::detached);
       return Status::ok();
     }
   }
@@ -157,6 +176,7 @@ asio::awaitable<bool> ProcessWorld::Impl::tryLeader(tcp::endpoint endpoint) {
     controls[0].socket = socket;
   }
   asio::co_spawn(io, follow(0), asio::detached);
+  asio::co_spawn(io, beat(), asio::detached);
   co_return true;
 }
 
@@ -239,7 +259,6 @@ void ProcessWorld::Impl::sendTable() {
              std::to_string(endpoint.port()) + "\n";
   for (int peer = 1; peer < launch.worldSize; ++peer)
     post(peer, FrameKind::Table, table);
-  asio::co_spawn(io, beat(), asio::detached);
 }
 
 /// Where rank 0 is, this rank knows better.

@@ -37,6 +37,28 @@ TEST_P(ProcessesTest, AProcessThatDoesNotAnswerIsNamedWhereNobodyIsMissing) {
       << status.message();
 }
 
+/// Rank 2 never comes.
+TEST_P(ProcessesTest, AProcessThatIsStoppedIsNoticedBeforeAllHaveMet) {
+  const Launch launches[] = {launchOf(0, 3), launchOf(1, 3)};
+  const pid_t other = ::fork();
+  if (other == 0) {
+    (void)ProcessWorld::connect(launches[1], 20s);
+    ::_exit(0);
+  }
+  std::thread stopping([other] {
+    std::this_thread::sleep_for(500ms);
+    ::kill(other, SIGSTOP);
+  });
+  auto world = ProcessWorld::connect(launches[0], 20s);
+  stopping.join();
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  ASSERT_FALSE(world);
+  EXPECT_NE(world.status().message().find("rank 1 was lost: its process has not answered for 6 s"),
+            std::string::npos)
+      << world.status().message();
+}
+
 /// Rank 0 waits for rank 1, and rank 1 for rank 2, which calls `last` first.
 class StepsTest : public CommunicatorTest {
 protected:
