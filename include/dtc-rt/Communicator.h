@@ -54,6 +54,7 @@ using ReceiveBlock = MessageBlock<char>;
 struct StepPulse {
   int64_t step = 0;                 ///< in which it is; 0: it does what may take any time
   std::chrono::seconds patience{0}; ///< how long a step may take
+  bool computesHere = false;        ///< all is computed by threads of the rank's process
 };
 
 /// The channel of messages that the runtime itself sends.
@@ -69,7 +70,8 @@ public:
   /// How long a rank waits for another. It becomes shorter where steps hang (setPulse).
   virtual std::chrono::milliseconds timeLimit() const = 0;
   /// Where all ranks are in a step, and none has come to another one for longer than any of them
-  /// says, that becomes their time limit, until they do.
+  /// says, that becomes their time limit, until they do. So does the least that ranks ever say,
+  /// where all compute by themselves and none of them computes anything for so long.
   virtual void setPulse(const StepPulse &) {}
   /// The same rank's end for a queue. Its collectives meet those of queues of the
   /// same name.

@@ -23,7 +23,7 @@ class Trainer {
 public:
   struct Options {
     uint64_t seed = 0; ///< of initial weights and of shuffling
-    double timeoutSeconds = kTimeoutSeconds;
+    std::optional<double> timeoutSeconds = std::nullopt; ///< as dtc-run has it
   };
   static Result<std::unique_ptr<Trainer>> open(const std::string &artifact, const Options &options);
   /// Ends the ranks.

@@ -166,13 +166,13 @@ LossTerm LossTerm::of(const ProgramView &program, size_t position) {
 
 /// All ranks add up the same terms in the same order, and end early after the same batch.
 Status RankWorker::evaluate(int64_t number) {
-  const StepWatch::Pause evaluating(watch);
   double loss = 0, count = 0, lostRows = 0;
   const std::string when = "evaluation after step " + std::to_string(number);
   for (int64_t batch = 0; batch < session.evaluation->numBatches; ++batch) {
     Result<std::vector<double>> terms = evaluateBatch(number, batch);
     if (!terms)
       return terms.status();
+    watch.endBatch();
     for (size_t i = 0; i < terms->size(); i += kLossTermItems) {
       loss += (*terms)[i];
       count += (*terms)[i + 1];

@@ -61,8 +61,21 @@ std::set<int> heldUpThreads(const ThreadTimes &before, const ThreadTimes &after,
   return held;
 }
 
+/// Who waits may wake now and then to look whether it still has to.
+bool areIdle(const ThreadTimes &before, const ThreadTimes &after, int64_t passed) {
+  constexpr int64_t kMostShare = 50;
+  int64_t took = 0;
+  for (const auto &[thread, time] : after) {
+    auto known = before.find(thread);
+    took += time.processor - (known == before.end() ? 0 : known->second.processor);
+    if (time.state == 'D')
+      return false;
+  }
+  return took * kMostShare <= passed;
+}
+
 /// Threads that only wake for a moment are looked at again.
-bool HeldUp::look() {
+HeldUp::Seen HeldUp::look() {
   const auto now = std::chrono::steady_clock::now();
   ThreadTimes seen = readTimes();
   const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - last).count();
@@ -72,9 +85,11 @@ bool HeldUp::look() {
     const std::set<int> still = heldUpThreads(times, readTimes(), passed);
     std::erase_if(held, [&](int thread) { return !still.contains(thread); });
   }
+  const Seen result{seen.empty() || !held.empty(),
+                    !times.empty() && held.empty() && areIdle(times, seen, passed)};
   times = std::move(seen);
   last = now;
-  return times.empty() || !held.empty();
+  return result;
 }
 
 } // namespace dtc::rt

@@ -37,6 +37,7 @@ Status RankWorker::runSteps() {
   issued = concluded = saved = session.start.step;
   if (Status status = exchangeNews(); !status.isOk())
     return status;
+  beginWatch();
   while (issued < session.numSteps && news.stopSignal == 0) {
     int64_t begin = RankProfile::now();
     if (Status status = issue(++issued); !status.isOk())
@@ -72,14 +73,27 @@ Status RankWorker::finishRun() {
   return session.savesWeights() ? saveWeights() : Status::ok();
 }
 
+/// The time limit that a user gives holds for all.
+void RankWorker::beginWatch() {
+  if (!session.options.timeoutSeconds)
+    watch.begin(/*computesHere=*/!device->isFarBehind());
+}
+
+RankRequests::Request RankWorker::nextRequest() {
+  const StepWatch::Pause waiting(watch);
+  return session.requests->next();
+}
+
 Status RankWorker::serveRequests() {
   using Request = RankRequests::Request;
   Status status = Status::ok();
+  beginWatch();
   while (status.isOk()) {
-    Request request = session.requests->next();
+    const Request request = nextRequest();
     if (request == Request::End)
       break;
     if (request == Request::SaveWeights) {
+      const StepWatch::Pause saving(watch);
       status = saveWeights();
       continue;
     }
@@ -124,8 +138,7 @@ Status RankWorker::conclude(int64_t number) {
     return status;
   auto now = std::chrono::steady_clock::now();
   double seconds = std::chrono::duration<double>(now - std::exchange(lastFinished, now)).count();
-  if (!session.requests && !session.options.timeoutSeconds)
-    watch.endStep(number, seconds);
+  watch.endStep(seconds);
   if (isEvaluated(number) && news.stopSignal == 0) {
     if (Status status = evaluate(number); !status.isOk())
       return status;

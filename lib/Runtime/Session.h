@@ -130,6 +130,9 @@ private:
   Status runSteps();
   /// Makes steps and saves weights as it is asked to.
   Status serveRequests();
+  RankRequests::Request nextRequest();
+  /// From now on this rank says in which step it is.
+  void beginWatch();
   Status loadWeights();
   /// Fills a weight or state with what it is at the start.
   Status load(const fbs::Binding &binding);

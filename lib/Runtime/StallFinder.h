@@ -5,7 +5,9 @@
 //   rank 1's step   7   7   8   8   8   8   8   8   -> with a patience of 5 s: in second 8
 //
 // A second in which a rank is held up, as on an overloaded machine, doesn't count. Then the step
-// may take a minute, or the patience where that is longer.
+// may take a minute, or the patience where that is longer. Where ranks compute by themselves and no
+// thread of any of them has anything to do, they wait for each other, and five seconds of it are
+// enough whatever a step may take.
 #pragma once
 
 #include "dtc-rt/Communicator.h"
@@ -23,6 +25,8 @@ struct RankBeat {
   StepPulse pulse;
   /// Whether something else than a rank that hangs may make the step long.
   bool isHeldUp = false;
+  /// Whether no thread of the rank has computed or moved anything since the last beat.
+  bool isIdle = false;
 };
 
 class StallFinder {
@@ -34,6 +38,7 @@ public:
 private:
   std::vector<int64_t> steps;              ///< of all ranks, at the last beat
   std::chrono::seconds all{0}, counted{0}; ///< for which they have been the same
+  std::chrono::seconds idle{0};            ///< for which, now, no rank has computed anything
 };
 
 } // namespace dtc::rt

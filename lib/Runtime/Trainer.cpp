@@ -18,10 +18,9 @@ namespace dtc::rt {
 static constexpr auto kGrace = std::chrono::seconds(5);
 
 struct Trainer::Ranks {
-  Ranks(std::unique_ptr<Session> opened, const Options &options)
+  explicit Ranks(std::unique_ptr<Session> opened)
       : session(std::move(opened)), requests(session->manifest().worldSize),
-        world(static_cast<int>(session->manifest().worldSize),
-              std::chrono::milliseconds(static_cast<int64_t>(options.timeoutSeconds * 1000))) {
+        world(static_cast<int>(session->manifest().worldSize), session->options.timeLimit()) {
     session->requests = &requests;
   }
 
@@ -114,12 +113,12 @@ Result<std::unique_ptr<Trainer>> Trainer::open(const std::string &artifact,
   RunOptions asked;
   asked.artifact = artifact;
   asked.seed = options.seed;
+  asked.timeoutSeconds = options.timeoutSeconds;
   asked.hasData = false;
   Result<std::unique_ptr<Session>> session = openSession(asked);
   if (!session)
     return session.status();
-  std::unique_ptr<Trainer> trainer(
-      new Trainer(std::make_unique<Ranks>(std::move(*session), options)));
+  std::unique_ptr<Trainer> trainer(new Trainer(std::make_unique<Ranks>(std::move(*session))));
   if (Status status = trainer->ranks->start(); !status.isOk())
     return status;
   return trainer;

@@ -88,6 +88,8 @@ Status Exchange::prepare(const ExchangeCall &call, std::span<const Outgoing> out
 template <typename Buffer>
 size_t Exchange::goOn(Message<Buffer> &message, std::error_code error, size_t done) {
   lastMoved = std::chrono::steady_clock::now();
+  if (done > 0)
+    world.noteMoved();
   // A message of another call may be shorter than what is waited for.
   if constexpr (std::is_same_v<Buffer, asio::mutable_buffer>)
     if (done >= sizeof(Head) && !fits(message))
@@ -98,6 +100,8 @@ size_t Exchange::goOn(Message<Buffer> &message, std::error_code error, size_t do
 template <typename Buffer> void Exchange::finish(Message<Buffer> &message, std::error_code error) {
   --pending;
   message.isComplete = !error;
+  if (message.isComplete)
+    world.noteMoved();
   if (!error || lostPeer >= 0)
     return;
   lostPeer = message.peer;

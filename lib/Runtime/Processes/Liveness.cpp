@@ -41,7 +41,7 @@ int32_t numberOf(const std::string &bytes) {
 /// What a process tells of itself in a beat.
 struct Beat {
   int64_t step = 0, patience = 0; ///< of its pulse, in seconds
-  int64_t isHeldUp = 0, usesUnseenNetwork = 0;
+  int64_t computesHere = 0, isHeldUp = 0, isIdle = 0, usesUnseenNetwork = 0;
   int64_t waitsFor = kNoRank;
 };
 
@@ -74,11 +74,17 @@ asio::awaitable<void> ProcessWorld::Impl::beat() {
     int silent = -1;
     Beat own;
     const NetworkState network = lookAtNetworks();
-    const bool isHeldUp = heldUp.look() || network.isStalled;
+    const HeldUp::Seen seen = heldUp.look();
+    const bool isIdle = !hasMoved.exchange(false) && seen.isIdle;
     {
       std::lock_guard lock(mutex);
-      steps.isHeldUp = isHeldUp;
-      own = {steps.pulse.step, steps.pulse.patience.count(), isHeldUp, network.isUnseen,
+      steps = {steps.pulse, seen.isHeldUp || network.isStalled, isIdle};
+      own = {steps.pulse.step,
+             steps.pulse.patience.count(),
+             steps.pulse.computesHere,
+             steps.isHeldUp,
+             steps.isIdle,
+             network.isUnseen,
              waitsFor()};
       for (auto &[peer, control] : controls) {
         peers.push_back(peer);
@@ -108,7 +114,9 @@ void ProcessWorld::Impl::hearAlive(int peer, const std::string &text) {
   std::lock_guard lock(mutex);
   controls[peer].waitsFor = static_cast<int>(beat.waitsFor);
   controls[peer].usesUnseenNetwork = beat.usesUnseenNetwork != 0;
-  controls[peer].steps = {{beat.step, std::chrono::seconds(beat.patience)}, beat.isHeldUp != 0};
+  controls[peer].steps = {{beat.step, std::chrono::seconds(beat.patience), beat.computesHere != 0},
+                          beat.isHeldUp != 0,
+                          beat.isIdle != 0};
 }
 
 void ProcessWorld::Impl::setPulse(const StepPulse &said) {

@@ -65,6 +65,8 @@ public:
   Status timedOut(const Status &status, std::optional<int> missing);
   /// Likewise, as Communicator::deviceTookTooLong.
   Status deviceTimedOut(const Status &status, const std::function<bool()> &isDone);
+  /// Data has come or gone, which takes hardly any time of a processor.
+  void noteMoved() { hasMoved.store(true, std::memory_order_relaxed); }
   void attach(Waiter &waiter);
   void detach(Waiter &waiter);
 
@@ -137,6 +139,7 @@ private:
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> aborted{false};
+  std::atomic<bool> hasMoved{false}; ///< since the last beat
   Status why = Status::ok();
   bool isReady = false; ///< all ranks are there
   bool sawStranger = false;

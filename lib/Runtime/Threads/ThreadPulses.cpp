@@ -27,9 +27,10 @@ void ThreadPulses::watch() {
   std::unique_lock lock(mutex);
   while (!changed.wait_for(lock, kBeat, [&] { return isOver; })) {
     lock.unlock(); // no step waits while files on many threads are read
-    const bool isHeldUp = heldUp.look();
+    const HeldUp::Seen seen = heldUp.look();
     lock.lock();
-    ranks.front().isHeldUp = isHeldUp;
+    for (RankBeat &rank : ranks)
+      rank = {rank.pulse, seen.isHeldUp, seen.isIdle};
     if (std::optional<std::chrono::seconds> stall = finder.find(ranks))
       onStall(*stall);
   }

@@ -33,13 +33,22 @@ TEST(HeldUp, AThreadMayBeWhoseTimeIsNotKnown) {
   EXPECT_EQ(heldUpThreads({}, {{1, {'S', 900}}}, 1000), std::set<int>());
 }
 
+TEST(HeldUp, AProcessIsIdleWhoseThreadsOnlyWakeForAMoment) {
+  const ThreadTimes before = {{1, {'S', 500}}, {2, {'S', 500}}};
+  EXPECT_TRUE(areIdle(before, {{1, {'S', 510}}, {2, {'S', 510}}}, 1000));
+  EXPECT_FALSE(areIdle(before, {{1, {'S', 510}}, {2, {'S', 520}}}, 1000)) << "it computes";
+  EXPECT_FALSE(areIdle(before, {{1, {'S', 500}}, {2, {'S', 500}}, {3, {'S', 30}}}, 1000))
+      << "a new thread has computed";
+  EXPECT_FALSE(areIdle(before, {{1, {'S', 500}}, {2, {'D', 500}}}, 1000)) << "it reads";
+}
+
 TEST(HeldUp, ThreadsThatSleepAreNot) {
   HeldUp heldUp;
   heldUp.look();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   std::thread sleeps([] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_FALSE(heldUp.look());
+  EXPECT_FALSE(heldUp.look().isHeldUp);
   sleeps.join();
 }
 

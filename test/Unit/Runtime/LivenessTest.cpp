@@ -162,6 +162,39 @@ TEST_P(StepsTest, RanksThatSayNothingHaveTheWholeLimit) {
   }));
 }
 
+/// What comes over a slow network takes hardly any time of a processor. Then nothing comes.
+TEST_P(ProcessesTest, OneThatHangsIsFoundOnceNoDataComes) {
+  const Launch launches[] = {launchOf(0, 2), launchOf(1, 2)};
+  constexpr int kPieces = 15;
+  const StepPulse pulse{/*step=*/7, /*patience=*/1000s, /*computesHere=*/true};
+  char byte = 0;
+  const pid_t other = ::fork();
+  if (other == 0) {
+    auto world = ProcessWorld::connect(launches[1], 30s);
+    auto communicator = (*world)->communicator(1);
+    communicator->setPulse(pulse);
+    SendBlock block{&byte, 1};
+    for (int piece = 0; piece < kPieces; ++piece) {
+      std::this_thread::sleep_for(500ms);
+      (void)communicator->send(0, /*channel=*/0, {&block, 1});
+    }
+    ::pause();
+  }
+  auto world = ProcessWorld::connect(launches[0], 30s);
+  ASSERT_TRUE(world);
+  auto communicator = (*world)->communicator(0);
+  communicator->setPulse(pulse);
+  ReceiveBlock block{&byte, 1};
+  for (int piece = 0; piece < kPieces; ++piece)
+    EXPECT_TRUE(communicator->receive(1, /*channel=*/0, {&block, 1}).isOk());
+  EXPECT_EQ(communicator->timeLimit(), 30s);
+  const Status status = communicator->receive(1, /*channel=*/0, {&block, 1});
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+  EXPECT_NE(status.message().find("rank 0 waited 5 s in receive for rank: 1"), std::string::npos)
+      << status.message();
+}
+
 /// All ranks have called the same, of which a device ends nothing.
 class DevicesTest : public CommunicatorTest {
 protected:

@@ -9,6 +9,7 @@
 #include "dtc-rt/Files/ArrayFile.h"
 #include "dtc-rt/Run.h"
 #include "dtc-rt/Threads/ThreadCommunicator.h"
+#include "dtc-rt/Trainer.h"
 
 #include <gtest/gtest.h>
 
@@ -358,10 +359,9 @@ std::vector<int64_t> saidOfSteps(std::optional<double> timeoutSeconds) {
   return second.steps;
 }
 
-TEST(Run, RanksTellTheirStepsOnceOneIsOver) {
-  // Samples are read for steps 2 and 3, which may take any time, and so may what is left at the
-  // end.
-  EXPECT_EQ(saidOfSteps(std::nullopt), (std::vector<int64_t>{2, 0, 2, 3, 0, 3, 4, 0}));
+TEST(Run, RanksTellTheirSteps) {
+  // Samples are read for each step, which may take any time, and so may what is left at the end.
+  EXPECT_EQ(saidOfSteps(std::nullopt), (std::vector<int64_t>{1, 0, 1, 2, 0, 2, 3, 0, 3, 4, 0}));
   EXPECT_EQ(saidOfSteps(20), std::vector<int64_t>()) << "the user's limit holds";
 }
 
@@ -383,7 +383,8 @@ TEST_P(StopsOn, Signal) {
 
 INSTANTIATE_TEST_SUITE_P(Run, StopsOn, testing::Values(SIGTERM, SIGUSR1));
 
-TEST(RunDeathTest, HangingRankEndsTheRunWithExitCode5) {
+/// In its first step, rank 1 hangs.
+void writeHangingArtifact(const Files &files) {
   Json manifest = manifestOf();
   fbs::ProgramT program = programOf(manifest);
   program.kernels.push_back("hang");
@@ -395,11 +396,32 @@ TEST(RunDeathTest, HangingRankEndsTheRunWithExitCode5) {
   addInstruction(program, std::move(index));
   addInstruction(program, launchOf(2, {stepRef(Rate + 8)}, 1));
   std::rotate(instructions.begin(), instructions.begin() + before, instructions.end());
-  Files files;
   writeFile(files.options.artifact,
             artifactOf(manifest, {{"program/0.bin", serialized(program)},
                                   {"code/kernels.so", readFile(DTC_TEST_KERNELS)},
                                   {"weights.safetensors", bytesOf(kWeight)}}));
+}
+
+/// The thread that hangs is left, so that the process must end.
+[[noreturn]] void stepOnce(const Files &files) {
+  auto trainer = Trainer::open(files.options.artifact, {});
+  Status status = trainer ? (*trainer)->setData(files.options.data, false) : trainer.status();
+  if (status.isOk())
+    status = (*trainer)->step().status();
+  std::fprintf(stderr, "step: %s\n", status.message().c_str());
+  std::_Exit(status.category() == ErrorCategory::RankLost ? 5 : 1);
+}
+
+TEST(RunDeathTest, ARankThatDoesNothingInATrainersFirstStepIsFoundBeforeTheTimeLimit) {
+  Files files;
+  writeHangingArtifact(files);
+  EXPECT_EXIT(stepOnce(files), testing::ExitedWithCode(5),
+              "step: rank 0 waited 5 s in all_reduce at op for rank: 1");
+}
+
+TEST(RunDeathTest, HangingRankEndsTheRunWithExitCode5) {
+  Files files;
+  writeHangingArtifact(files);
   files.options.timeoutSeconds = 0.3;
   EXPECT_EXIT((void)run(files.options), testing::ExitedWithCode(5),
               "error: rank 0 waited 0 s in all_reduce at op for rank: 1");

@@ -55,5 +55,31 @@ TEST_F(StallFinderTest, SecondsInWhichNoneIsHeldUpAreAddedUp) {
   EXPECT_EQ(beatsUntilFound({{7, 6s}}, {{7, 6s}}, 100), 3);
 }
 
+/// Of a step that may take long.
+RankBeat idleBeat(bool computesHere = true) {
+  return {{7, 1000s, computesHere}, /*isHeldUp=*/false, /*isIdle=*/true};
+}
+
+TEST_F(StallFinderTest, RanksOfWhichNoneComputesAnythingHaveFiveSeconds) {
+  EXPECT_EQ(beatsUntilFound(idleBeat(), idleBeat(), 100), 6);
+  EXPECT_EQ(found, 5s);
+}
+
+TEST_F(StallFinderTest, OneThatComputesMayBeWhatTheOthersWaitFor) {
+  EXPECT_EQ(beatsUntilFound(idleBeat(), {{7, 1000s, true}}, 900), 0);
+}
+
+TEST_F(StallFinderTest, ADeviceMayBeAtWorkThoughNoThreadIs) {
+  EXPECT_EQ(beatsUntilFound(idleBeat(), idleBeat(/*computesHere=*/false), 900), 0);
+}
+
+TEST_F(StallFinderTest, OnlySecondsThatFollowEachOtherAreIdle) {
+  RankBeat heldUp = idleBeat();
+  heldUp.isHeldUp = true;
+  EXPECT_EQ(beatsUntilFound(idleBeat(), idleBeat(), 5), 0);
+  EXPECT_EQ(beatsUntilFound(idleBeat(), heldUp, 1), 0);
+  EXPECT_EQ(beatsUntilFound(idleBeat(), idleBeat(), 100), 5);
+}
+
 } // namespace
 } // namespace dtc::rt
