@@ -68,7 +68,7 @@ void ProcessWorld::Impl::handle(int peer, FrameKind kind, const std::string &tex
     hearAlive(peer, text);
     break;
   case FrameKind::TimedOut:
-    hearTimedOut(text);
+    hearTimedOut(peer, text);
     break;
   case FrameKind::DeviceEnded:
     hearDeviceEnded(peer);

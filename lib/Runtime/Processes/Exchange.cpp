@@ -188,7 +188,7 @@ Status Exchange::timedOut(const ExchangeCall &call, const std::vector<int> &miss
   Status status(ErrorCategory::RankLost, rankText(world.rank()) + " waited " +
                                              std::to_string(seconds) + " s in " + call.name +
                                              atPurpose(call) + " for rank: " + ranks);
-  return world.timedOut(status, missing.front());
+  return world.timedOut(status, {missing.front(), /*isDeviceDone=*/waiter.holdsUp});
 }
 
 } // namespace dtc::rt

@@ -6,7 +6,11 @@
 //
 // They also tell the step in which they are, and whether their machine or network holds them up.
 // Where all are in a step for too long (StallFinder.h), rank 0 has those that wait give up at once
-// rather than at the time limit.
+// rather than at the time limit. Who waits for another rank's news may wait for one whose device
+// only waits itself. So devices decide where any rank waits for its own:
+//
+//   ranks 0 and 2 wait for news of rank 1, ranks 1 and 3 for their devices; without its
+//   communicators that of rank 1 ends, and that of rank 3 doesn't   -> rank 3
 #include "../WaitChain.h"
 #include "NetworkState.h"
 #include "Peers.h"
@@ -151,15 +155,18 @@ void ProcessWorld::Impl::shortenLimit(std::chrono::milliseconds limit) {
     asio::post(waiter->io, [] {}); // it looks at the limit again
 }
 
-void ProcessWorld::Impl::tellTimedOut(const Status &status, std::optional<int> missing) {
+void ProcessWorld::Impl::tellTimedOut(const Status &status, const Late &late) {
   if (launch.rank == 0)
-    asio::co_spawn(io, blame(missing, status.message()), asio::detached);
+    noteLate(0, late);
+  if (launch.rank == 0)
+    asio::co_spawn(io, blame(late, status.message()), asio::detached);
   else
-    post(0, FrameKind::TimedOut, bytesOf(missing.value_or(kNoRank)) + status.message());
+    post(0, FrameKind::TimedOut,
+         bytesOf(late.missing.value_or(kNoRank)) + bytesOf(late.isDeviceDone) + status.message());
 }
 
-Status ProcessWorld::Impl::timedOut(const Status &status, std::optional<int> missing) {
-  tellTimedOut(status, missing);
+Status ProcessWorld::Impl::timedOut(const Status &status, const Late &late) {
+  tellTimedOut(status, late);
   waitFor(kBlameLimit, [&] { return isAborted(); });
   abort(status);
   return check();
@@ -170,8 +177,8 @@ Status ProcessWorld::Impl::deviceTimedOut(const Status &status,
                                           const std::function<bool()> &isDone) {
   const std::chrono::milliseconds stall = limit();
   if (stall >= wholeLimit)
-    return timedOut(status, std::nullopt);
-  tellTimedOut(status, std::nullopt);
+    return timedOut(status, {});
+  tellTimedOut(status, {});
   constexpr std::chrono::milliseconds kPause(10);
   const auto end = Clock::now() + timeToEnd(stall) + kBlameLimit;
   for (bool hasEnded = false; !isAborted() && Clock::now() < end;) {
@@ -193,23 +200,44 @@ void ProcessWorld::Impl::hearDeviceEnded(int rank) {
   devices.add(rank);
 }
 
-void ProcessWorld::Impl::hearTimedOut(const std::string &text) {
-  int missing = numberOf(text);
-  if (launch.rank != 0 || text.size() < sizeof(int32_t) || missing >= launch.worldSize)
+void ProcessWorld::Impl::hearTimedOut(int peer, const std::string &text) {
+  constexpr size_t kHead = 2 * sizeof(int32_t);
+  const int missing = numberOf(text);
+  if (launch.rank != 0 || text.size() < kHead || missing >= launch.worldSize)
     return;
-  std::optional<int> known;
+  Late late;
   if (missing >= 0)
-    known = missing;
-  asio::co_spawn(io, blame(known, text.substr(sizeof(int32_t))), asio::detached);
+    late.missing = missing;
+  late.isDeviceDone = numberOf(text.substr(sizeof(int32_t))) > 0;
+  noteLate(peer, late);
+  asio::co_spawn(io, blame(late, text.substr(kHead)), asio::detached);
 }
 
-asio::awaitable<void> ProcessWorld::Impl::blame(std::optional<int> missing, std::string text) {
+void ProcessWorld::Impl::noteLate(int rank, const Late &late) {
+  std::lock_guard lock(mutex);
+  if (late.isDeviceDone)
+    devices.add(rank);
+  isDeviceLate = isDeviceLate || !late.missing;
+}
+
+bool ProcessWorld::Impl::doDevicesHang() const {
+  std::lock_guard lock(mutex);
+  return isDeviceLate;
+}
+
+/// Where devices hang, who waits for its own names one.
+asio::awaitable<void> ProcessWorld::Impl::blame(Late late, std::string text) {
   const std::chrono::milliseconds stall = limit();
   if (stall >= wholeLimit)
     co_await asio::steady_timer(io, kBlameTime).async_wait(asio::use_awaitable);
-  else if (!missing)
+  else if (!late.missing)
     co_await awaitDevices(stall);
-  abort({ErrorCategory::RankLost, text + whoIsToBlame(missing)});
+  else if (late.isDeviceDone) {
+    co_await asio::steady_timer(io, 2 * kNoticeTime).async_wait(asio::use_awaitable);
+    if (doDevicesHang())
+      co_return;
+  }
+  abort({ErrorCategory::RankLost, text + whoIsToBlame(late.missing)});
 }
 
 /// Until all devices have ended or those that haven't hang, or a rank has said for whom it waits.

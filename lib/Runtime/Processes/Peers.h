@@ -60,9 +60,13 @@ public:
   /// What to say where the connection to a peer has ended. Either it is why the run was aborted,
   /// which is often told a moment later, or that the peer is lost.
   Status lost(int peer, const std::string &why);
-  /// Ends the run because a rank has waited too long, for `missing` where that is known, and names
-  /// the rank to blame.
-  Status timedOut(const Status &status, std::optional<int> missing);
+  /// Of what a rank has waited for too long.
+  struct Late {
+    std::optional<int> missing; ///< a rank, where it is known
+    bool isDeviceDone = false;  ///< whether its own device has done what it had to
+  };
+  /// Ends the run because a rank has waited too long, and names the rank to blame.
+  Status timedOut(const Status &status, const Late &late);
   /// Likewise, as Communicator::deviceTookTooLong.
   Status deviceTimedOut(const Status &status, const std::function<bool()> &isDone);
   /// Data has come or gone, which takes hardly any time of a processor.
@@ -115,12 +119,14 @@ private:
 
   // Liveness.cpp
   asio::awaitable<void> beat();
-  void tellTimedOut(const Status &status, std::optional<int> missing);
-  asio::awaitable<void> blame(std::optional<int> missing, std::string text);
+  void tellTimedOut(const Status &status, const Late &late);
+  void noteLate(int rank, const Late &late);
+  asio::awaitable<void> blame(Late late, std::string text);
+  bool doDevicesHang() const;
   asio::awaitable<void> awaitDevices(std::chrono::milliseconds stall);
   std::string whoIsToBlame(std::optional<int> missing) const;
   void hearAlive(int peer, const std::string &text);
-  void hearTimedOut(const std::string &text);
+  void hearTimedOut(int peer, const std::string &text);
   void hearDeviceEnded(int rank);
   /// Of rank 0, after each beat, as StallFinder::find.
   std::optional<std::chrono::seconds> findStall();
@@ -149,8 +155,9 @@ private:
   std::map<StreamKey, int> arrived; ///< descriptors of connections that nobody has asked for yet
   std::set<Waiter *> waiters;
   RankBeat steps;          ///< of this rank
-  EndedDevices devices;    ///< of rank 0
-  StallFinder stallFinder; ///< likewise, on the thread of `io` as the next
+  EndedDevices devices;    ///< of rank 0, likewise below
+  bool isDeviceLate = false; ///< a rank waits for no other, but for its device
+  StallFinder stallFinder;   ///< on the thread of `io`, as the next
   HeldUp heldUp;
 
   asio::io_context io;

@@ -240,7 +240,7 @@ public:
 
   void abort(const Status &reason) override { world.abort(reason); }
   Status waitedTooLong(const Status &reason, std::optional<int> missing) override {
-    return world.timedOut(reason, missing);
+    return world.timedOut(reason, {missing});
   }
   Status deviceTookTooLong(const Status &reason, const std::function<bool()> &isDone) override {
     return world.deviceTimedOut(reason, isDone);

@@ -170,6 +170,8 @@ std::optional<int> ThreadWorld::Impl::waitedForBy(int rank) {
 
 Status ThreadWorld::Impl::timedOut(int rank, const char *what, const char *purpose,
                                    const std::vector<int> &missing) {
+  if (limit() < wholeLimit && endedForDevice(rank))
+    return check();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit()).count();
   std::string text = "rank " + std::to_string(rank) + " waited " + std::to_string(seconds) +
                      " s in " + what + (purpose[0] ? std::string(" at ") + purpose : "") +
@@ -183,6 +185,21 @@ Status ThreadWorld::Impl::timedOut(int rank, const char *what, const char *purpo
   return status;
 }
 
+/// Whoever waits for its device notices it at nearly the same time, and ends the run soon.
+bool ThreadWorld::Impl::endedForDevice(int rank) {
+  {
+    std::lock_guard lock(mutex);
+    devices.add(rank);
+  }
+  constexpr std::chrono::milliseconds kBetween(10);
+  for (auto left = 2 * kNoticeTime; left.count() > 0 && !isDeviceLate; left -= kBetween)
+    std::this_thread::sleep_for(kBetween);
+  for (auto left = 2 * timeToEnd(limit()); isDeviceLate && !isAborted() && left.count() > 0;
+       left -= kBetween)
+    std::this_thread::sleep_for(kBetween);
+  return isAborted();
+}
+
 bool ThreadWorld::Impl::haveDevicesEnded() {
   std::lock_guard lock(mutex);
   return devices.areAll();
@@ -191,24 +208,40 @@ bool ThreadWorld::Impl::haveDevicesEnded() {
 /// How long devices need to end is known where steps have hung for long.
 Status ThreadWorld::Impl::deviceTimedOut(int rank, const Status &reason,
                                          const std::function<bool()> &isDone) {
-  using Clock = std::chrono::steady_clock;
   const std::chrono::milliseconds stall = limit();
-  std::string naming;
-  if (stall < wholeLimit) {
-    const auto end = Clock::now() + timeToEnd(stall);
-    for (bool hasEnded = false; !isAborted() && !haveDevicesEnded() && Clock::now() < end;) {
-      if (!hasEnded && isDone()) {
-        std::lock_guard lock(mutex);
-        devices.add(rank);
-        hasEnded = true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (stall >= wholeLimit) {
+    abort(reason);
+    return this->reason();
+  }
+  {
+    std::lock_guard lock(mutex);
+    if (!judge.joinable())
+      judge = std::thread([this, reason, stall] { judgeDevices(reason, stall); });
+    isDeviceLate = true;
+  }
+  for (bool hasEnded = false; !isAborted();) {
+    if (!hasEnded && isDone()) {
+      std::lock_guard lock(mutex);
+      devices.add(rank);
+      hasEnded = true;
     }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return this->reason();
+}
+
+/// On a thread of its own: what a rank does to have its device end may hang, too.
+void ThreadWorld::Impl::judgeDevices(const Status &reason, std::chrono::milliseconds stall) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + timeToEnd(stall);
+  while (!isAborted() && !haveDevicesEnded() && Clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::string naming;
+  {
     std::lock_guard lock(mutex);
     naming = devices.namingOthers();
   }
   abort({ErrorCategory::RankLost, reason.message() + naming});
-  return this->reason();
 }
 
 Status ThreadWorld::Impl::check() const {

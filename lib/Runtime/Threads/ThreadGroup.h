@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <tuple>
 
 namespace dtc::rt {
@@ -69,6 +70,11 @@ public:
       : worldSize(worldSize), wholeLimit(timeLimit), timeLimit(timeLimit), devices(worldSize),
         pulses(worldSize, [this](std::chrono::seconds stall) { shortenLimit(stall); }) {}
 
+  ~Impl() {
+    if (judge.joinable())
+      judge.join();
+  }
+
   int size() const { return worldSize; }
   std::chrono::milliseconds limit() const { return timeLimit.load(); }
   void setPulse(int rank, const StepPulse &pulse);
@@ -92,6 +98,11 @@ public:
 
 private:
   bool haveDevicesEnded();
+  /// Ends the run because devices hang, and names them where some have ended.
+  void judgeDevices(const Status &reason, std::chrono::milliseconds stall);
+  /// Of a rank that waits for others, as its own device doesn't: whether it is another device that
+  /// hangs, which the run has then ended for.
+  bool endedForDevice(int rank);
   /// Those that there are.
   struct Places {
     std::vector<ThreadGroup *> groups;
@@ -114,6 +125,8 @@ private:
   std::atomic<bool> aborted{false};
   Status why = Status::ok();
   EndedDevices devices;
+  std::atomic<bool> isDeviceLate{false}; ///< a rank waits for no other, but for its device
+  std::thread judge;                     ///< of devices that hang
   ThreadPulses pulses; ///< ends first: it changes the limit
 };
 

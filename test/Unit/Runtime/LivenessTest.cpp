@@ -220,11 +220,47 @@ TEST_P(DevicesTest, TheOneThatHangsIsNamed) {
         << status.message();
 }
 
+/// Rank 0 has nothing left for its device. The rank that it waits for isn't the one that hangs.
+TEST_P(DevicesTest, OneThatHangsIsNamedAlsoWhereAnotherRankIsMissed) {
+  auto statuses = onRanks(3, [&](Communicator &c) {
+    c.setPulse({/*step=*/7, /*patience=*/1s});
+    char byte = 0;
+    ReceiveBlock into{&byte, 1};
+    if (c.rank() == 0)
+      return c.receive(/*from=*/1, /*channel=*/0, {&into, 1});
+    while (c.timeLimit() != 1s)
+      std::this_thread::sleep_for(5ms);
+    return c.deviceTookTooLong({ErrorCategory::RankLost, "a rank waited for its device"},
+                               [&] { return c.rank() == 1; });
+  });
+  for (const Status &status : statuses)
+    EXPECT_NE(status.message().find("because of the device of rank: 2"), std::string::npos)
+        << status.message();
+}
+
 TEST_P(DevicesTest, NoneIsNamedWhereAllHaveEnded) {
   for (const Status &status : whereDevicesHang([](int) { return false; })) {
     EXPECT_EQ(status.category(), ErrorCategory::RankLost);
     EXPECT_EQ(status.message().find("because"), std::string::npos) << status.message();
   }
+}
+
+class DevicesOfThreadsTest : public CommunicatorTest {};
+INSTANTIATE_TEST_SUITE_P(Ranks, DevicesOfThreadsTest, testing::Values(false));
+
+TEST_P(DevicesOfThreadsTest, TheRunEndsAlsoWhereNoRankCanGiveUpWhatItsDeviceWaitsFor) {
+  auto statuses = onRanks(3, [&](Communicator &c) {
+    c.setPulse({/*step=*/7, /*patience=*/1s});
+    while (c.timeLimit() != 1s)
+      std::this_thread::sleep_for(5ms);
+    return c.deviceTookTooLong({ErrorCategory::RankLost, "a rank waited for its device"}, [&] {
+      while (c.check().isOk())
+        std::this_thread::sleep_for(5ms);
+      return false;
+    });
+  });
+  for (const Status &status : statuses)
+    EXPECT_EQ(status.category(), ErrorCategory::RankLost);
 }
 
 } // namespace
