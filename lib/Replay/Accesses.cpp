@@ -231,10 +231,29 @@ std::string AccessCollector::addWrite(const Operand &operand, uint32_t index) {
   return {};
 }
 
+/// All of a value, or a part that no other copy has written.
+std::string AccessCollector::addCopied(const Operand &operand, uint32_t index) {
+  const fbs::Value &value = function.values[index];
+  const uint64_t start = value.ref().offset(), begin = operand.ref->offset(),
+                 end = begin + operand.bytes;
+  if (!movesAlike(*operand.ref, value.ref()) || begin < start || end > start + value.bytes())
+    return addWrite(operand, index); // which says where it lies
+  auto [known, isFirst] = copied.try_emplace(index);
+  auto overlaps = [&](const Stretch &other) { return begin < other.second && other.first < end; };
+  if ((isFirst && written[index]) || std::ranges::any_of(known->second, overlaps))
+    return "is written before: value " + std::to_string(index);
+  written[index] = true;
+  known->second.emplace_back(begin, end);
+  out->accesses.push_back({*operand.ref, operand.bytes, index});
+  return {};
+}
+
 /// A value that is written in parts is entered as a whole, with the first of them.
 std::string AccessCollector::addResult(const std::vector<Operand> &operands,
                                        const std::vector<uint32_t> &values, size_t i) {
   const uint32_t index = values[i];
+  if (operands[i].isCopied)
+    return addCopied(operands[i], index);
   if (!operands[i].part)
     return addWrite(operands[i], index);
   if (std::find(values.begin(), values.begin() + int64_t(i), index) != values.begin() + int64_t(i))
@@ -279,7 +298,7 @@ std::string AccessCollector::operandsOf(const fbs::InstructionT &instruction,
   case fbs::Op::Copy: {
     const auto &op = *instruction.op.AsCopy();
     operands.reads = {{op.source.get(), op.bytes, true}};
-    operands.writes = {{op.target.get(), op.bytes, true}};
+    operands.writes = {{op.target.get(), op.bytes, true, nullptr, /*isCopied=*/true}};
     return {};
   }
   default:

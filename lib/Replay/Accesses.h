@@ -14,11 +14,13 @@
 //   Copy                    reads the source, writes the target
 //
 // A value is written once and as a whole. What is read may be a part of it. Attention may write
-// parts of one value, which it then lists for each of them: together they are the whole.
+// parts of one value, which it then lists for each of them: together they are the whole. Several
+// copies may each write a part of one value. Who reads it finds bytes that none of them wrote.
 #pragma once
 
 #include "dtc-rt/Program/CallNumbers.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -75,6 +77,7 @@ private:
     uint64_t bytes = 0;
     bool hasBytes = false;
     const fbs::TensorT *part = nullptr; ///< of attention: it may be a part of its value
+    bool isCopied = false;              ///< so may be what a copy writes
     static Operand of(const fbs::TensorT &tensor);
   };
   struct Operands {
@@ -97,6 +100,7 @@ private:
   std::string checkGroup(uint32_t group) const;
   std::string addRead(const Operand &operand, uint32_t value);
   std::string addWrite(const Operand &operand, uint32_t value);
+  std::string addCopied(const Operand &operand, uint32_t value);
   std::string addResult(const std::vector<Operand> &operands, const std::vector<uint32_t> &values,
                         size_t i);
   void markTakeovers(const fbs::InstructionT &instruction, const InstructionAccesses &entry);
@@ -106,6 +110,8 @@ private:
   fbs::Call largest;
   FunctionAccesses *out = nullptr;
   std::vector<bool> written; ///< by value; arguments too
+  using Stretch = std::pair<uint64_t, uint64_t>;   ///< where it begins and ends
+  std::map<uint32_t, std::vector<Stretch>> copied; ///< by value: what copies have written of it
 };
 
 /// The instruction that writes a value of the function, or null.

@@ -1,6 +1,7 @@
 #include "ProgramFacts.h"
 
 #include "Memory.h"
+#include "SameParts.h"
 
 #include <algorithm>
 #include <set>
@@ -105,6 +106,8 @@ std::string ProgramFacts::prepareFunction(const fbs::FunctionT &function, Functi
       return replay::describe(function, *instruction) + ": " + wrong;
   const fbs::Call most = largestOf(program, functions.size() - 1);
   if (std::string wrong = AccessCollector(program, function, most).collect(facts); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkSameParts(function); !wrong.empty())
     return wrong;
   for (const fbs::BoundValue &bound : function.arguments)
     if (std::string wrong = bind(function, bound, facts.arguments); !wrong.empty())
