@@ -1,5 +1,6 @@
 #include "Clusters.h"
 
+#include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Dialect/Graph/RandomOps.h"
 #include "dtc/Kernels/IndexMath.h"
 
@@ -22,7 +23,8 @@ static constexpr unsigned kFewTerms = 4;
 static constexpr int64_t kManyRows = 16;
 
 bool isPrimitive(Operation *op) {
-  return graph::isElementwise(op) || isa<arith::ConstantOp, KernelOpInterface>(op);
+  return (graph::isElementwise(op) || isa<arith::ConstantOp, KernelOpInterface>(op)) &&
+         !exec::isPart(op);
 }
 
 static bool isView(Operation *op) {

@@ -1,5 +1,6 @@
 #include "UpdateBatches.h"
 
+#include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Kernels/KernelBody.h"
 
 #include <map>
@@ -36,8 +37,10 @@ SmallVector<int64_t> BatchOperands::replaces() const {
   return all;
 }
 
-/// Whether it lives on the host, from where it is brought for its update alone.
-static bool isOnHost(func::FuncOp func, Value value) {
+/// Whether it is brought for its update alone, as what lives on the host is.
+static bool isBrought(func::FuncOp func, Value value) {
+  if (Operation *op = value.getDefiningOp(); op && exec::isPart(op))
+    return true;
   auto argument = dyn_cast<BlockArgument>(graph::withoutReshapes(value));
   return argument && func.getArgAttr(argument.getArgNumber(), dist::DistDialect::kOnHost);
 }
@@ -72,8 +75,9 @@ std::vector<SmallVector<size_t>> batchUpdates(func::FuncOp func, ArrayRef<Update
   std::map<Class, size_t> open; // only looked up, so that addresses decide nothing
   for (auto [i, piece] : llvm::enumerate(pieces)) {
     const Update &update = *piece.update;
-    bool mayJoin = !piece.text.empty() &&
-                   llvm::none_of(update.inputs, [&](Value input) { return isOnHost(func, input); });
+    bool mayJoin = !piece.text.empty() && llvm::none_of(update.inputs, [&](Value input) {
+      return isBrought(func, input);
+    });
     if (!mayJoin) {
       batches.push_back({i});
       continue;

@@ -1,7 +1,10 @@
 // What lies on the host passes through the device, a few tensors at a time.
 #include "Readers.h"
 
+#include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Lower/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
 
 using namespace mlir;
 
@@ -18,8 +21,8 @@ bool isOnHost(DictionaryAttr attributes) {
 /// An op that reads what lies on the host, or makes what belongs there.
 struct Station {
   Operation *op;
-  SmallVector<BlockArgument> reads; ///< that no station before it reads
-  SmallVector<unsigned> results;    ///< of the function
+  SmallVector<Value> reads;      ///< arguments and parts of them that no station before it reads
+  SmallVector<unsigned> results; ///< of the function
 };
 
 class FunctionRewriter {
@@ -29,14 +32,17 @@ public:
 
   void run() {
     findStations();
-    for (auto [i, station] : llvm::enumerate(stations)) {
-      builder.setInsertionPoint(stations[i == 0 ? 0 : i - 1].op);
-      for (BlockArgument argument : station.reads)
-        bring(argument, station.op);
-    }
+    for (auto [i, station] : llvm::enumerate(stations))
+      for (Value value : station.reads) {
+        builder.setInsertionPoint(stations[i == 0 ? 0 : i - 1].op);
+        bring(value, station.op);
+      }
     for (const Station &station : stations)
       for (unsigned result : station.results)
         takeBack(result);
+    for (auto [join, returned] : toHost)
+      takeBackParts(join, returned);
+    copyParts();
     markSpaces();
   }
 
@@ -48,15 +54,37 @@ private:
     };
     for (BlockArgument argument : block.getArguments())
       if (isOnHost(function.getArgAttrDict(argument.getArgNumber())))
-        if (Operation *reader = firstReader(argument))
-          at(reader).reads.push_back(argument);
-    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
-      if (isOnHost(function.getResultAttrDict(i)))
-        if (Operation *maker = exec::bufferRoot(value).getDefiningOp())
-          at(maker).results.push_back(i);
+        for (Value value : whatIsBrought(argument))
+          if (Operation *reader = firstReader(value))
+            at(reader).reads.push_back(value);
+    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands())) {
+      if (!isOnHost(function.getResultAttrDict(i)))
+        continue;
+      Operation *maker = exec::bufferRoot(value).getDefiningOp();
+      if (graph::ConcatOp join = exec::joinOf(maker))
+        toHost.insert({join, value});
+      else if (maker)
+        at(maker).results.push_back(i);
+    }
     for (Operation &op : block)
       if (auto station = known.find(&op); station != known.end())
         stations.push_back(std::move(station->second));
+  }
+
+  /// A value on the host, or the parts of it that are updated one by one.
+  SmallVector<Value> whatIsBrought(Value value) {
+    SmallVector<Value> parts;
+    collectParts(value, parts);
+    fromHost.insert(parts.begin(), parts.end());
+    return parts.empty() ? SmallVector<Value>{value} : parts;
+  }
+
+  static void collectParts(Value value, SmallVectorImpl<Value> &parts) {
+    for (Operation *user : value.getUsers())
+      if (exec::partOf(user))
+        parts.push_back(user->getResult(0));
+      else if (exec::isView(user))
+        collectParts(user->getResult(0), parts);
   }
 
   Value startCopy(Value value, bool toHost) {
@@ -67,14 +95,21 @@ private:
   }
 
   /// Starts here, and is there when `reader` begins.
-  void bring(BlockArgument argument, Operation *reader) {
-    Value copy = startCopy(argument, /*toHost=*/false);
+  void bring(Value value, Operation *reader) {
+    moveToFront(value);
+    Value copy = startCopy(value, /*toHost=*/false);
     OpBuilder atReader(reader);
-    Value there = exec::WaitOp::create(atReader, argument.getLoc(), argument.getType(), copy);
-    argument.replaceUsesWithIf(there, [&](OpOperand &use) {
+    Value there = exec::WaitOp::create(atReader, value.getLoc(), value.getType(), copy);
+    value.replaceUsesWithIf(there, [&](OpOperand &use) {
       return use.getOwner() != copy.getDefiningOp() && !isReturned(use);
     });
     moveViewsBefore(there, reader);
+  }
+
+  /// A part of an argument, with the views that it is cut from.
+  void moveToFront(Value value) {
+    for (Operation *view = value.getDefiningOp(); view; view = view->getOperand(0).getDefiningOp())
+      view->moveBefore(&block, block.begin());
   }
 
   /// What is returned as it came stays where it is.
@@ -92,6 +127,49 @@ private:
     builder.setInsertionPoint(terminator);
     terminator->setOperand(result,
                            exec::WaitOp::create(builder, value.getLoc(), value.getType(), copy));
+  }
+
+  /// Each as soon as it is made. They are joined when all have left.
+  void takeBackParts(graph::ConcatOp join, Value returned) {
+    Operation *terminator = block.getTerminator();
+    SmallVector<Operation *> views;
+    for (Operation *op = returned.getDefiningOp(); op != join;
+         op = op->getOperand(0).getDefiningOp())
+      views.push_back(op);
+    join->moveBefore(terminator);
+    for (Operation *view : llvm::reverse(views))
+      view->moveBefore(terminator);
+    for (OpOperand &part : join->getOpOperands()) {
+      Value value = part.get();
+      builder.setInsertionPointAfterValue(value);
+      Value copy = startCopy(value, /*toHost=*/true);
+      builder.setInsertionPoint(join);
+      part.set(exec::WaitOp::create(builder, value.getLoc(), value.getType(), copy));
+    }
+  }
+
+  /// On the device copies alone read and write parts, too. What reads one has it beside the rest
+  /// of the tensor, and what makes one need not write to the place of the whole.
+  void copyParts() {
+    SmallVector<Operation *> parts;
+    for (Operation &op : block)
+      if (exec::isPart(&op) && !fromHost.contains(op.getResult(0)) &&
+          !toHost.contains(exec::joinOf(&op)))
+        parts.push_back(&op);
+    for (Operation *op : parts)
+      if (graph::SliceOp part = exec::partOf(op)) {
+        Operation *reader = firstReader(part);
+        builder.setInsertionPoint(reader);
+        part->moveBefore(reader);
+        Value copy = exec::CopyOp::create(builder, part.getLoc(), part, /*toHost=*/false);
+        part.getResult().replaceAllUsesExcept(copy, copy.getDefiningOp());
+      } else {
+        for (OpOperand &joined : op->getOpOperands()) {
+          Value value = joined.get();
+          builder.setInsertionPointAfterValue(value);
+          joined.set(exec::CopyOp::create(builder, value.getLoc(), value, /*toHost=*/false));
+        }
+      }
   }
 
   /// What the plan says becomes the space of the memory.
@@ -114,6 +192,9 @@ private:
   Block &block;
   OpBuilder builder;
   SmallVector<Station> stations; ///< in the order of the function
+  DenseSet<Value> fromHost;      ///< parts that are brought
+  /// What is joined there, and what the function returns of it.
+  llvm::MapVector<graph::ConcatOp, Value> toHost;
 };
 
 struct BringFromHost : impl::BringFromHostBase<BringFromHost> {

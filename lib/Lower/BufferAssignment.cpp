@@ -21,6 +21,28 @@ Value madeInPlace(Value value) {
   return isAlone ? operand : nullptr;
 }
 
+/// Elements of a tensor, from the first to behind the last.
+struct Stretch {
+  int64_t begin = 0, end = 0;
+  bool meets(const Stretch &other) const { return begin < other.end && other.begin < end; }
+};
+
+int64_t elementsOf(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
+
+struct PartRead {
+  Operation *op;
+  Stretch stretch;
+};
+
+/// Who reads which part of a value, through views.
+void collectReads(Value value, SmallVectorImpl<PartRead> &reads) {
+  for (Operation *user : value.getUsers())
+    if (exec::isView(user))
+      collectReads(user->getResult(0), reads);
+    else
+      reads.push_back({user, {exec::beginOf(value), exec::beginOf(value) + elementsOf(value)}});
+}
+
 } // namespace
 
 BufferAssignment::BufferAssignment(func::FuncOp function, const HomeTable &homes,
@@ -139,6 +161,11 @@ void BufferAssignment::placeResultsOf(Operation *op) {
     valueBuffers[op->getResult(0)] = bufferOf(op->getOperand(0));
     return;
   }
+  if (exec::isPart(op))
+    return; // joined where its operands lie
+  if (auto copy = dyn_cast<exec::CopyOp>(op))
+    if (graph::ConcatOp join = exec::joinedInto(copy))
+      return placePart(op, join);
   int64_t time = times[op];
   BufferUsers users; // an all-reduce of all gradients has thousands of operands
   for (Value operand : op->getOperands())
@@ -156,8 +183,76 @@ void BufferAssignment::placeResultsOf(Operation *op) {
   }
 }
 
+/// The first copy of a part makes the place of the whole.
+void BufferAssignment::placePart(Operation *copy, graph::ConcatOp join) {
+  Value whole = join.getResult();
+  if (!valueBuffers.contains(whole)) {
+    std::optional<size_t> index = replacedBy(join);
+    if (!index) {
+      index = buffers.size();
+      buffers.push_back({bytesOf(whole.getType()), times[copy], times[copy], std::nullopt});
+    }
+    Buffer &buffer = buffers[*index];
+    buffer.last = std::max({buffer.last, times[join], lastUse(whole)});
+    valueBuffers[whole] = *index;
+  }
+  valueBuffers[copy->getResult(0)] = bufferOf(whole);
+}
+
+/// The tensors of whose parts the joined ones are made, or the argument in whose home they belong.
+SmallVector<Value> BufferAssignment::tensorsBefore(graph::ConcatOp join) {
+  SmallVector<Value> before;
+  if (auto target = resultHomes.find(join.getResult()); target != resultHomes.end()) {
+    for (BlockArgument argument : function.getArguments())
+      if (buffers[bufferOf(argument)].home == target->second)
+        before.push_back(argument);
+    return before;
+  }
+  Operation *copy = exec::bufferRoot(join.getInputs()[0]).getDefiningOp();
+  if (Operation *maker = copy->getOperand(0).getDefiningOp())
+    for (Value operand : maker->getOperands())
+      if (auto part = exec::bufferRoot(operand).getDefiningOp<exec::CopyOp>())
+        before.push_back(exec::bufferRoot(part.getInput()));
+  return before;
+}
+
+/// The buffer of such a tensor, if nothing reads a part of it once the new one is there.
+std::optional<size_t> BufferAssignment::replacedBy(graph::ConcatOp join) {
+  auto target = resultHomes.find(join.getResult());
+  for (Value old : tensorsBefore(join)) {
+    const size_t index = bufferOf(old);
+    const Buffer &buffer = buffers[index];
+    bool belongs = !buffer.home || (target != resultHomes.end() && target->second == *buffer.home);
+    if (belongs && buffer.bytes == bytesOf(join.getType()) && isReadBefore(old, join) &&
+        replaced.insert(index).second)
+      return index;
+  }
+  return std::nullopt;
+}
+
+bool BufferAssignment::isReadBefore(Value root, graph::ConcatOp join) const {
+  SmallVector<PartRead> reads;
+  collectReads(root, reads);
+  int64_t begin = 0;
+  for (Value input : join.getInputs()) {
+    Stretch part{begin, begin + elementsOf(input)};
+    Operation *writer = exec::bufferRoot(input).getDefiningOp();
+    for (const PartRead &read : reads) {
+      bool isDone = exec::isStarted(read.op)
+                        ? flights->doneAt(read.op) <= times.at(writer) || follows(writer, read.op)
+                        : read.op->isBeforeInBlock(writer);
+      if (read.stretch.meets(part) && !isDone)
+        return false;
+    }
+    begin = part.end;
+  }
+  return true;
+}
+
 /// Only copies to the host write there, and nothing else.
 static bool isWrittenFor(Operation *op, const Home &home) {
+  if (graph::ConcatOp join = exec::joinOf(op))
+    op = exec::bufferRoot(join.getInputs()[0]).getDefiningOp();
   auto copy = dyn_cast_or_null<exec::CopyOp>(op);
   return (copy && copy.getToHost()) == home.isOnHost();
 }

@@ -4,9 +4,11 @@
 #include "Flights.h"
 #include "Homes.h"
 
+#include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Lower/PartialFunction.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <optional>
 #include <vector>
@@ -26,8 +28,9 @@ struct Buffer {
 /// Reshapes share their operand's buffer. A launch or all-reduce result takes
 /// the buffer of the operand that it may overwrite when that operand dies
 /// there. A result takes its home from its first write on, if the argument that
-/// lives there is no longer read by then. Buffers of what was started on another
-/// queue are taken until it is done (Flights.h).
+/// lives there is no longer read by then. Parts lie in the place of the concat that joins them
+/// (dtc/Dialect/Exec/Part.h). It takes that of a tensor whose parts are read before. Buffers of
+/// what was started on another queue are taken until it is done (Flights.h).
 class BufferAssignment {
 public:
   /// `part`: of a function that stands for a part of a larger one. Spent arguments are temporaries,
@@ -49,6 +52,10 @@ private:
   void holdOperandsInFlight();
   void placeArguments(const PartPlaces *part);
   void placeResultsOf(mlir::Operation *op);
+  void placePart(mlir::Operation *copy, graph::ConcatOp join);
+  llvm::SmallVector<mlir::Value> tensorsBefore(graph::ConcatOp join);
+  std::optional<size_t> replacedBy(graph::ConcatOp join);
+  bool isReadBefore(mlir::Value root, graph::ConcatOp join) const;
   using BufferUsers = llvm::SmallDenseMap<size_t, unsigned, 8>;
   std::optional<size_t> reusable(mlir::Operation *op, mlir::OpResult result, int64_t operand,
                                  const BufferUsers &users);
@@ -71,7 +78,8 @@ private:
   std::optional<Flights> flights;
   /// By root: the started ops that read or write it.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Operation *, 1>> holders;
-  int64_t end = 0; ///< time of the terminator
+  llvm::SmallDenseSet<size_t> replaced; ///< buffers that a concat has taken, part by part
+  int64_t end = 0;                      ///< time of the terminator
 };
 
 } // namespace dtc::lower

@@ -1,6 +1,7 @@
 #include "Homes.h"
 
 #include "dtc/Dialect/Exec/LastOf.h"
+#include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 
 using namespace mlir;
@@ -34,6 +35,11 @@ uint64_t bytesOf(Type tensorType) {
   // MLIR looks for a float's width type by type, which shows in deep models.
   uint64_t bits = element.isF32() ? 32 : element.getIntOrFloatBitWidth();
   return static_cast<uint64_t>(type.getNumElements()) * ((bits + 7) / 8);
+}
+
+int64_t bytesInto(Value value) {
+  auto element = RankedTensorType::get({1}, getElementTypeOrSelf(value));
+  return exec::beginOf(value) * static_cast<int64_t>(bytesOf(element));
 }
 
 graph::RoleAttr homeRole(graph::RoleAttr role) {

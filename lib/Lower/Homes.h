@@ -35,6 +35,9 @@ inline uint64_t alignUp(uint64_t bytes) {
 /// Bytes of a tensor in memory; an i1 takes a byte.
 uint64_t bytesOf(mlir::Type tensorType);
 
+/// Where a value begins in its buffer, which has it whole (dtc/Dialect/Exec/Part.h).
+int64_t bytesInto(mlir::Value value);
+
 /// The role that names a home: its own, but the count that the prologue returns and the
 /// scalar that later functions take are one.
 graph::RoleAttr homeRole(graph::RoleAttr role);

@@ -2,6 +2,7 @@
 
 #include "dtc/Dialect/Dist/Groups.h"
 #include "dtc/Dialect/Dist/StageOps.h"
+#include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Target/LibraryRecords.h"
 
 using namespace mlir;
@@ -156,8 +157,24 @@ void FunctionTranslator::enterValue(Value value, uint64_t offset, exec::Space sp
     values[value] = values.at(root);
     return;
   }
+  if (exec::joinOf(value.getDefiningOp()))
+    return; // entered with the first of its parts
+  if (graph::ConcatOp join = exec::joinedInto(value)) {
+    auto [known, isFirst] = values.try_emplace(join.getResult(), result->values.size());
+    const uint32_t whole = known->second;
+    if (isFirst)
+      result->values.push_back(
+          fbs::Value(refAt(offset - bytesInto(value), space), bytesOf(join.getType())));
+    values[value] = whole;
+    return;
+  }
   values[value] = static_cast<uint32_t>(result->values.size());
   result->values.push_back(fbs::Value(refAt(offset, space), bytesOf(value.getType())));
+}
+
+fbs::Ref FunctionTranslator::refOf(Value value) const {
+  const fbs::Ref &whole = result->values[values.at(value)].ref();
+  return {whole.offset() + bytesInto(value), whole.stride(), whole.scope(), whole.space()};
 }
 
 std::vector<uint32_t> FunctionTranslator::valuesOf(ValueRange range) const {
@@ -177,7 +194,7 @@ LogicalResult FunctionTranslator::translateOp(Operation *op) {
     enterValue(value, places[value.getResultNumber()], space);
   if (auto wait = dyn_cast<exec::WaitOp>(op))
     arrivals.push_back({result->instructions.size(), values.at(wait.getInput())});
-  if (exec::isView(op))
+  if (exec::isView(op) || exec::isPart(op))
     return success();
   if (auto send = dyn_cast<exec::SendOp>(op))
     return translateMessage(op, fbs::MessageKind::Send, send.getPeers(), send.getChannel());

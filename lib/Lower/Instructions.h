@@ -42,7 +42,8 @@ struct ProgramTables {
 
 /// Translates one function. Addresses come from exec.offsets; those within the
 /// home of which there are copies move with the call.
-/// What instructions read and write is said by value: a reshape is its operand.
+/// What instructions read and write is said by value: a reshape is its operand, and parts are of
+/// the value that is cut or joined.
 class FunctionTranslator {
 public:
   FunctionTranslator(mlir::func::FuncOp function, const HomeTable &homes,
@@ -72,9 +73,7 @@ private:
   mlir::FailureOr<uint32_t> groupOf(mlir::Operation *op);
   rt::fbs::Ref refAt(uint64_t offset, exec::Space space) const;
   rt::fbs::Ref shifted(mlir::Value value, int64_t elements) const;
-  rt::fbs::Ref refOf(mlir::Value value) const {
-    return result->values[values.at(value)].ref();
-  }
+  rt::fbs::Ref refOf(mlir::Value value) const;
   template <typename T> void append(mlir::Operation *op, T instruction);
 
   mlir::func::FuncOp function;

@@ -88,8 +88,9 @@ private:
   int64_t offsetOf(Value value) const {
     size_t index = buffers->bufferOf(value);
     const Buffer &buffer = buffers->getBuffers()[index];
-    return buffer.home ? static_cast<int64_t>(homes.getHomes()[*buffer.home].offset)
-                       : temporaryOffset(temporaries[index]);
+    return bytesInto(value) + (buffer.home
+                                   ? static_cast<int64_t>(homes.getHomes()[*buffer.home].offset)
+                                   : temporaryOffset(temporaries[index]));
   }
 
   void annotate() {

@@ -5,6 +5,7 @@
 
 #include "dtc/Dialect/Dist/StageOps.h"
 #include "dtc/Dialect/Exec/LastOf.h"
+#include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Target/LibraryRecords.h"
 
@@ -21,7 +22,7 @@ bool mayRemain(Operation *op) {
              exec::ReceiveOp, dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp,
              dist::AllToAllOp, dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, dist::StageSumOp,
              func::ReturnOp>(op) ||
-         exec::isView(op) || target::isLibraryCall(op);
+         exec::isView(op) || exec::isPart(op) || target::isLibraryCall(op);
 }
 
 /// A stretch of an arena.
@@ -155,6 +156,8 @@ private:
       return op->emitError("has no place in memory for each result");
     if (exec::isView(op))
       return verifySamePlace(op, offsets[0]);
+    if (graph::ConcatOp join = exec::joinOf(op))
+      return verifyJoin(join, offsets[0]);
     // Scratch is written first: it may not lie over an operand.
     if (failed(verifyScratch(op)))
       return failure();
@@ -168,10 +171,31 @@ private:
   }
 
   LogicalResult verifySamePlace(Operation *op, int64_t offset) {
-    const Place &place = values[op->getResult(0)] = Place(values[op->getOperand(0)]);
+    Place place = values[op->getOperand(0)];
+    if (graph::SliceOp part = exec::partOf(op))
+      place.range = {place.range.host,
+                     place.range.begin + bytesInto(part) - bytesInto(part.getInput()),
+                     bytesOf(part.getType())};
+    values[op->getResult(0)] = place;
     return static_cast<uint64_t>(offset) == place.range.begin
                ? success()
                : op->emitError("is not where its operand is: ") << offset;
+  }
+
+  /// Parts lie one behind another, and are one tensor from there on.
+  LogicalResult verifyJoin(graph::ConcatOp join, int64_t offset) {
+    Range whole{values[join.getInputs()[0]].range.host, static_cast<uint64_t>(offset), 0};
+    for (auto [i, input] : llvm::enumerate(join.getInputs())) {
+      const Range &range = values[input].range;
+      if (range.host != whole.host || range.begin != whole.begin + whole.bytes)
+        return join.emitOpError("has a part that doesn't lie behind the one before it: ") << i;
+      if (!isPresent(input))
+        return join.emitOpError("joins a part that was written over: ") << i;
+      whole.bytes += range.bytes;
+    }
+    values[join.getResult()] = {whole, ++numContents};
+    contentsOf(whole).write(whole.begin, whole.bytes, numContents);
+    return success();
   }
 
   LogicalResult verifyScratch(Operation *op) {

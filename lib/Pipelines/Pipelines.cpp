@@ -96,6 +96,8 @@ void build(OpPassManager &passes, const PartitionPipeline &options) {
 }
 
 void build(OpPassManager &passes, const SchedulePipeline &options) {
+  passes.addPass(std::make_unique<OnRanks>(
+      [](OpPassManager &ofRank, int64_t, bool) { ofRank.addPass(lower::createCutOffloaded()); }));
   passes.addPass(kernels::createLayersToKernels(options.compilation));
   passes.addPass(std::make_unique<OnRanks>([options](OpPassManager &ofRank, int64_t rank, bool) {
     ofRank.addPass(lower::createBuildSchedule({.microbatches = options.microbatches,

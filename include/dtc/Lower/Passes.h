@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Schedule/PassingParts.h"
 
 #include "mlir/Pass/Pass.h"
 

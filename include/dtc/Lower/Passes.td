@@ -59,6 +59,30 @@ def SumGradientsEarly : Pass<"dtc-sum-gradients-early", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dtc::exec::ExecDialect"];
 }
 
+def CutOffloaded : Pass<"dtc-cut-offloaded", "::mlir::ModuleOp"> {
+  let summary = "update large parameters whose states lie on the host in parts";
+  let description = [{
+    An optimizer op whose states on the host (dist.on_host) are larger than a part that passes
+    (Schedule/PassingParts.h) becomes as many ops as there are parts. Each reads slices and makes
+    what a concat joins, with exec.part (Dialect/Exec/Part.h). So do the commits and conversions
+    of what it makes. All are elementwise, so that the bits stay. Parts but the last are of one
+    size, and share a kernel with those of other parameters.
+
+        %p1, %m1 = dtc.sgd_update %p, %g, %m, ... : tensor<100xf32>
+      becomes with 256 bytes of states in a part
+        %p_0 = dtc.slice %p offsets [0] strides [1] {exec.part} : tensor<100xf32> -> tensor<64xf32>
+        ...
+        %q_0, %n_0 = dtc.sgd_update %p_0, %g_0, %m_0, ... : tensor<64xf32>
+        ...
+        %q_1, %n_1 = dtc.sgd_update %p_1, %g_1, %m_1, ... : tensor<36xf32>
+        %p1 = dtc.concat 0 (%q_0, %q_1) {exec.part} : ... -> tensor<100xf32>
+        %m1 = dtc.concat 0 (%n_0, %n_1) {exec.part} : ... -> tensor<100xf32>
+  }];
+  let dependentDialects = ["::dtc::exec::ExecDialect"];
+  let options = [Option<"partBytes", "part-bytes", "int64_t", "::dtc::schedule::kPassingBytes",
+                        "bytes of states of a part">];
+}
+
 def BringFromHost : Pass<"dtc-bring-from-host", "::mlir::ModuleOp"> {
   let summary = "let what lies on the host pass through the device";
   let description = [{
@@ -66,7 +90,8 @@ def BringFromHost : Pass<"dtc-bring-from-host", "::mlir::ModuleOp"> {
     device before the first op that reads it, and a result that belongs there is copied back once
     it is made. Both are started on a queue of their own: while an op computes, what the next one
     reads arrives, and what the last one made leaves. So the device holds what three such ops
-    have, however much lies on the host.
+    have, however much lies on the host. Parts (dtc-cut-offloaded) are copied likewise. On the device
+    those that such an op reads are copied beside it, and what it makes is copied to its place.
 
         @update(%m: tensor<64xf32> {dist.on_host}, %n: ... {dist.on_host})
           %m1 = exec.launch @adam(%m, ...)

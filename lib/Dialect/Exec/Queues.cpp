@@ -3,6 +3,7 @@
 
 #include "dtc/Dialect/Dist/Groups.h"
 #include "dtc/Dialect/Exec/LastOf.h"
+#include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Dialect/Exec/Queue.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -40,7 +41,9 @@ Operation *exec::startedBy(Value value) {
   return op && isStarted(op) ? op : nullptr;
 }
 
-bool exec::isView(Operation *op) { return isa<graph::ReshapeOp, graph::BarrierOp, WaitOp>(op); }
+bool exec::isView(Operation *op) {
+  return isa<graph::ReshapeOp, graph::BarrierOp, WaitOp>(op) || partOf(op);
+}
 
 Value exec::bufferRoot(Value value) {
   Operation *op = value.getDefiningOp();
@@ -150,6 +153,8 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return op->emitOpError("exec.ranks must be an array of i32, got: ") << attribute.getValue();
   if (attribute.getName() == kLastOf)
     return verifyLastOf(op, attribute.getValue());
+  if (attribute.getName() == kPart)
+    return verifyPart(op, attribute.getValue());
   if (attribute.getName() != kQueue)
     return success();
   auto queue = dyn_cast<QueueKindAttr>(attribute.getValue());

@@ -6,5 +6,6 @@
 namespace dtc::exec {
 
 mlir::LogicalResult verifyLastOf(mlir::Operation *op, mlir::Attribute attribute);
+mlir::LogicalResult verifyPart(mlir::Operation *op, mlir::Attribute attribute);
 
 } // namespace dtc::exec

@@ -1,5 +1,6 @@
 // What the ranks of a plan ask an allocator for beside activations.
 #include "dtc/Plan/Predict/StageCosts.h"
+#include "dtc/Schedule/PassingParts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -162,37 +163,74 @@ partsWithin(const std::vector<WeightClass::Tables::Part> &parts, const StageRun 
   return result;
 }
 
-/// Of offloaded states that pass through the device: what one update has, what arrives for the
-/// next one, and what leaves of the last (dtc-bring-from-host). Updates are in the order in which
-/// the forward pass reads the parameters.
+namespace {
+
+/// What an update has of offloaded states, what arrives for the next one, and what leaves of the
+/// last (dtc-bring-from-host). Large tensors pass in parts, each of which is a turn. Such a turn
+/// has copies of its part of the parameter and the gradient beside it.
+class PassingTurns {
+public:
+  void add(int64_t states, int64_t besideStates) {
+    constexpr int64_t kWhole = 3; // as many as are there at a time; further ones change nothing
+    const int64_t whole = states > schedule::kPassingBytes ? states / schedule::kPassingBytes : 0;
+    for (int64_t i = 0; i < std::min(whole, kWhole); ++i)
+      turn(schedule::kPassingBytes, besideOf(schedule::kPassingBytes, states, besideStates));
+    if (const int64_t rest = states - whole * schedule::kPassingBytes; rest > 0)
+      turn(rest, whole > 0 ? besideOf(rest, states, besideStates) : 0);
+  }
+
+  int64_t most() {
+    turn(0, 0); // while the last one is updated nothing arrives
+    return largest;
+  }
+
+private:
+  static int64_t besideOf(int64_t part, int64_t states, int64_t beside) {
+    return std::llround(double(part) / double(states) * double(beside));
+  }
+
+  void turn(int64_t arrives, int64_t besideIt) {
+    largest = std::max(largest, leaves + updated + besideUpdated + arrives);
+    leaves = updated;
+    updated = arrives;
+    besideUpdated = besideIt;
+  }
+
+  int64_t leaves = 0, updated = 0, besideUpdated = 0, largest = 0;
+};
+
+} // namespace
+
+/// Of offloaded states that pass through the device. Updates are in the order in which the forward
+/// pass reads the parameters.
 int64_t StageCosts::passingStates(std::span<const StageRun> runs) const {
   if (degrees.offload == Offload::None || model.getCluster().software.updatesOnHost)
     return 0;
   struct States {
     std::pair<int, ValueId> of; ///< where a parameter is read first, and which it is
-    int64_t bytes;
+    int64_t bytes, beside;      ///< of the states, and of the parameter and its gradient
   };
   std::vector<States> states;
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
       if (int64_t all = weights.parameters(run); all > 0) {
-        const auto bytes = double(weights.states(run));
-        for (const WeightClass::Tables::Part *part : partsWithin(weights.tables->parts, run))
-          states.push_back(
-              {{part->units.front(), part->parameter},
-               std::llround(double(part->bytes) / double(all) * bytes) / weights.ranks.state});
+        const auto bytes = double(weights.states(run)),
+                   beside = double(all + weights.gradients(run));
+        for (const WeightClass::Tables::Part *part : partsWithin(weights.tables->parts, run)) {
+          const double share = double(part->bytes) / double(all);
+          states.push_back({{part->units.front(), part->parameter},
+                            std::llround(share * bytes) / weights.ranks.state,
+                            std::llround(share * beside) / weights.ranks.state});
+        }
       }
   std::ranges::stable_sort(states, {}, &States::of);
-  int64_t before = 0, last = 0, most = 0;
+  PassingTurns turns;
   for (size_t i = 0; i < states.size(); ++i) {
     if (i + 1 < states.size() && states[i].of == states[i + 1].of)
       continue; // of chunks that share it
-    const int64_t bytes = states[i].bytes;
-    most = std::max(most, before + last + bytes);
-    before = last;
-    last = bytes;
+    turns.add(states[i].bytes, states[i].beside);
   }
-  return most;
+  return turns.most();
 }
 
 BetweenCalls StageCosts::betweenCalls(std::span<const StageRun> runs) const {
