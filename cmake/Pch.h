@@ -1,6 +1,8 @@
 // The headers that most translation units of the compiler share, or that take long to parse.
 #pragma once
 #include "dtc-rt/Program_generated.h"
+#include "dtc/Dialect/Dist/Dist.h"
+#include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/Graph.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

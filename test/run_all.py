@@ -68,11 +68,12 @@ def run_unit(build: pathlib.Path) -> tuple[int, int]:
 
 
 def run_pytest(build: pathlib.Path) -> tuple[int, int]:
+    """One test more at once than there are processors: many wait, for ranks, for time limits and for files."""
     report = build / "pytest.xml"
     report.unlink(missing_ok=True)
     run(
         "pytest",
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count()),
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(os.cpu_count() + 1),
          "--dist", "loadfile", f"--junitxml={report}",
          "--rootdir", str(ROOT / "test"), str(ROOT / "test" / "Integration"), str(ROOT / "test" / "Python")],
         PYTHONPATH=str(build / "python"),  # the workers report warnings of the package's own kinds

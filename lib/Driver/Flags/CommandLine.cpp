@@ -176,9 +176,9 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
       return usage("--gpus means --target cuda, got '" + raw.target + "'");
     raw.target = "cuda";
   }
-  if (options.devices < 1 || options.devices > plan::kMostDegree)
+  if (options.devices < 1 || options.devices > plan::kMostDevices)
     return usage("the number of devices must be between 1 and " +
-                 std::to_string(plan::kMostDegree) + ", got " + std::to_string(options.devices));
+                 std::to_string(plan::kMostDevices) + ", got " + std::to_string(options.devices));
   if (auto error = resolveTarget(raw, options))
     return error;
   if (auto error = choose("--target", raw.target, kTargetNames, options.target))

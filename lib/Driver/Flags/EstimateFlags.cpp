@@ -83,8 +83,8 @@ plan::Result<EstimateOptions> resolveEstimate(const CLI::App &command, RawEstima
                                         options.quantization))
     return *error;
   options.gpus = raw.common.gpus;
-  if (command.count("--gpus") && (options.gpus < 1 || options.gpus > plan::kMostDegree))
-    return usage("--gpus must be between 1 and " + std::to_string(plan::kMostDegree) + ", got " +
+  if (command.count("--gpus") && (options.gpus < 1 || options.gpus > plan::kMostDevices))
+    return usage("--gpus must be between 1 and " + std::to_string(plan::kMostDevices) + ", got " +
                  std::to_string(options.gpus));
   if (options.loraRank < 0 || options.loraRank > 65536)
     return usage("--lora-rank must be between 0 and 65536, got " +

@@ -272,8 +272,8 @@ static void readGroups(YamlMap &root, Cluster &cluster) {
   for (const NodeGroup &group : cluster.others) {
     checkLevels(root, root.at("groups"), cluster.levelsAt(id));
     id += group.devices();
-    if (id > kMostDegree)
-      root.fail(root.at("groups"), "groups have more than " + std::to_string(kMostDegree) +
+    if (id > kMostDevices)
+      root.fail(root.at("groups"), "groups have more than " + std::to_string(kMostDevices) +
                                        " devices: " + std::to_string(id));
   }
 }

@@ -106,15 +106,14 @@ void Verifier::checkGroups() {
 }
 
 void Verifier::checkAxes(const sharding::Mesh &mesh) {
-  constexpr int64_t limit = int64_t{1} << 24; // devices; keeps products of sizes small
   int64_t product = 1;
   for (const sharding::MeshAxis &axis : mesh.axes) {
-    if (axis.size < 1 || axis.size > limit) {
+    if (axis.size < 1 || axis.size > kMostDevices) {
       report("mesh axis " + axis.name + " has size " + std::to_string(axis.size));
       return;
     }
     product *= axis.size;
-    if (product > limit)
+    if (product > kMostDevices)
       return report("mesh has too many devices: " + std::to_string(product));
   }
 }

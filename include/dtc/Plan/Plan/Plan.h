@@ -38,8 +38,10 @@ enum class TensorWeights : uint8_t { Any, Split };
 /// pass keys and values on to each other, part by part (Sharding/Ring.h).
 enum class ContextExchange : uint8_t { Keys, Heads, Ring };
 
-/// The largest degree of parallelism, number of devices and batch.
+/// The largest degree of parallelism and batch.
 inline constexpr int64_t kMostDegree = int64_t{1} << 24;
+/// Each plan that is tried lists its devices.
+inline constexpr int64_t kMostDevices = int64_t{1} << 20;
 
 /// Pipeline ranks beside each other that have a mesh of their own. 8 H100 joined by
 /// NVLink and 8 L40S without it could be two stages

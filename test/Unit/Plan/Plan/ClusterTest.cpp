@@ -279,9 +279,9 @@ TEST(Cluster, RefusesNumbersThatAreTooLarge) {
   for (std::string bandwidth : {"1e300", ".inf"})
     expectRefused("device: h100\nintra_node: {bandwidth_gbs: " + bandwidth + "}\n",
                   "c.yaml:2: bandwidth_gbs is too large: " + bandwidth);
-  expectRefused("groups:\n - {node: dgx-h100, nodes: 16777216}\n - {node: p4d, nodes: 1}\n"
+  expectRefused("groups:\n - {node: dgx-h100, nodes: 1048576}\n - {node: p4d, nodes: 1}\n"
                 "inter_node: {bandwidth_gbs: 1}\n",
-                "c.yaml:2: groups have more than 16777216 devices: 134217736");
+                "c.yaml:2: groups have more than 1048576 devices: 8388616");
 }
 
 TEST(Cluster, UnknownNamesAreUsageErrors) {
