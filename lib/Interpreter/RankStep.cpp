@@ -69,10 +69,6 @@ FailureOr<RankShards> RankStep::divided(const Member &member, unsigned index,
     return failure();
   const sharding::Mesh &mesh = meshes[member.rank];
   auto whole = wholes.find(keyOf(role));
-  if (whole == wholes.end() && graph::isSummedUp(role)) { // chunks add up what one function has
-    Tensor zeros(cast<RankedTensorType>(function.getArgumentTypes()[index]));
-    return RankShards{Tensors(mesh.devices(), zeros), *storage};
-  }
   if (whole == wholes.end())
     return function.emitError() << "argument " << index << " is nothing that one rank has: "
                                 << describe(keyOf(role), false);
@@ -104,7 +100,7 @@ FailureOr<RankShards> RankStep::argument(const Member &member, unsigned index,
   if (role.getKind() == RoleKind::Inbox) {
     found = &messages.at(name);
   } else if (auto ranks = held.find(key); ranks != held.end()) {
-    auto own = ranks->second.find(member.rank);
+    auto own = ranks->second.find({member.rank, name});
     found = own == ranks->second.end() ? nullptr : &own->second;
   }
   if (found && !(found->storage == *storage))
@@ -117,7 +113,7 @@ FailureOr<RankShards> RankStep::argument(const Member &member, unsigned index,
                                 << describe(key, false);
   FailureOr<RankShards> value = divided(member, index, wholes);
   if (succeeded(value))
-    held[key].insert_or_assign(member.rank, *value);
+    held[key].insert_or_assign({member.rank, name}, *value);
   return value;
 }
 
@@ -137,21 +133,22 @@ LogicalResult RankStep::take(const Member &member, const Wholes &wholes,
 // Results
 //===----------------------------------------------------------------------===//
 
-static bool takes(func::FuncOp function, const Key &key) {
-  return llvm::any_of(llvm::seq<unsigned>(0, function.getNumArguments()), [&](unsigned index) {
-    return keyOf(graph::getArgRole(function, index)) == key;
-  });
+static bool takes(func::FuncOp function, RoleAttr role) {
+  return llvm::any_of(llvm::seq<unsigned>(0, function.getNumArguments()),
+                      [&](unsigned index) { return graph::getArgRole(function, index) == role; });
 }
 
 LogicalResult RankStep::keepReturned(const Member &member, unsigned index, RankShards value) {
   func::FuncOp function = member.function;
-  Key key = keyOf(graph::getResultRole(function, index));
-  ShardsByRank &ranks = returned[key];
-  if (ranks.contains(member.rank) && !takes(function, key))
+  RoleAttr role = graph::getResultRole(function, index);
+  const Key key = keyOf(role);
+  const Holder holder = {member.rank, role.getName().str()};
+  ShardsByHolder &ranks = returned[key];
+  if (ranks.contains(holder) && !takes(function, role))
     return function.emitError() << "gives what another function of the rank has given: "
                                 << describe(key, false);
-  held[key].insert_or_assign(member.rank, value);
-  ranks.insert_or_assign(member.rank, std::move(value));
+  held[key].insert_or_assign(holder, value);
+  ranks.insert_or_assign(holder, std::move(value));
   return success();
 }
 
@@ -311,12 +308,13 @@ static void spread(Tensors &terms, const sharding::TensorSharding &sharding,
 
 void RankStep::replaceGradient(const Key &key, const Tensor &whole) {
   bool isFirst = true;
-  for (auto &[rank, value] : held[key]) {
+  for (auto &[holder, value] : held[key]) {
+    const sharding::Mesh &mesh = meshes[holder.first];
     const RankedTensorType local = value.shards.front().type;
-    value.shards = isFirst ? value.storage.divide(whole, local, meshes[rank])
-                           : Tensors(meshes[rank].devices(), Tensor(local));
+    value.shards =
+        isFirst ? value.storage.divide(whole, local, mesh) : Tensors(mesh.devices(), Tensor(local));
     if (isFirst)
-      spread(value.shards, value.storage.sharding, meshes[rank]);
+      spread(value.shards, value.storage.sharding, mesh);
     isFirst = false;
   }
 }

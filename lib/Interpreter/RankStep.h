@@ -24,7 +24,9 @@ struct RankShards {
   Tensors shards;
   RankStorage storage;
 };
-using ShardsByRank = std::map<int, RankShards>;
+/// Of a gradient a rank has a term for each of its stages that make one, by the role's name.
+using Holder = std::pair<int, std::string>;
+using ShardsByHolder = std::map<Holder, RankShards>;
 
 class RankStep {
 public:
@@ -39,10 +41,11 @@ public:
   mlir::LogicalResult callPasses(llvm::StringRef wholeName, const Wholes &wholes);
   /// Calls the functions of this name on all ranks that have one.
   mlir::LogicalResult callTogether(llvm::StringRef name, const Wholes &wholes);
-  /// Has the ranks hold another gradient: of its copies in a pipeline one has it, the others zeros.
+  /// Has the ranks hold another gradient: of its terms in a pipeline one is it, the others are
+  /// zeros.
   void replaceGradient(const Key &key, const Tensor &whole);
   /// By the last of these calls.
-  const std::map<Key, ShardsByRank> &getReturned() const { return returned; }
+  const std::map<Key, ShardsByHolder> &getReturned() const { return returned; }
 
 private:
   struct Member {
@@ -76,7 +79,7 @@ private:
   llvm::SmallVector<mlir::ModuleOp> modules; ///< by rank of the pipeline
   std::vector<sharding::Mesh> meshes;        ///< of each
   std::vector<std::vector<int64_t>> worlds;  ///< of each: world ranks by position; or none
-  std::map<Key, ShardsByRank> held, returned;
+  std::map<Key, ShardsByHolder> held, returned;
   std::set<Key> computed;                                 ///< by earlier calls
   /// In this microbatch, by rank and name. It is empty between calls, as messages are.
   std::map<std::pair<int, std::string>, RankShards> kept;

@@ -71,7 +71,7 @@ private:
   LogicalResult compare(bool isUpdate);
   LogicalResult compare(const Key &key, bool isUpdate, double scale);
   /// How the ranks' tensor differs; infinity where they don't even make one.
-  FailureOr<double> differenceOn(const Key &key, const ShardsByRank &held, bool isSummed,
+  FailureOr<double> differenceOn(const Key &key, const ShardsByHolder &held, bool isSummed,
                                  double unit);
 
   ModuleOp global;
@@ -169,13 +169,13 @@ LogicalResult Step::call(func::FuncOp whole, int64_t microbatch) {
 // Comparison
 //===----------------------------------------------------------------------===//
 
-FailureOr<double> Step::differenceOn(const Key &key, const ShardsByRank &held, bool isSummed,
+FailureOr<double> Step::differenceOn(const Key &key, const ShardsByHolder &held, bool isSummed,
                                      double unit) {
   const Tensor &whole = values.at(key);
   double result = 0;
   Tensor sum(whole.type);
-  for (const auto &[rank, value] : held) {
-    const sharding::Mesh &mesh = ranks.getMesh(rank);
+  for (const auto &[holder, value] : held) {
+    const sharding::Mesh &mesh = ranks.getMesh(holder.first);
     if (!value.storage.sharding.check(whole.shape().vec(), mesh).empty() ||
         !llvm::all_of(value.shards, [&](const Tensor &shard) {
           return value.storage.fits(shard.shape(), whole.shape(), mesh);

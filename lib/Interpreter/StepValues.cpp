@@ -17,7 +17,7 @@ Key keyOf(RoleAttr role) {
   int detail = role.getState() ? int(*role.getState()) : -1;
   if (role.getKind() == RoleKind::Scalar && role.getScalar())
     detail = int(*role.getScalar());
-  return {role.getKind(), role.getName().str(), detail};
+  return {role.getKind(), graph::weightOf(role).str(), detail};
 }
 
 std::string describe(const Key &key, bool isUpdate) {

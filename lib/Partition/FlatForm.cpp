@@ -2,6 +2,7 @@
 
 #include "OpForms.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
 
 #include <cmath>
@@ -135,12 +136,12 @@ StoredFunction::StoredFunction(func::FuncOp func, const StorageTable &table, con
 void StoredFunction::addForm(graph::RoleAttr role, Type type, Attribute attr,
                              const StorageTable &table) {
   auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attr);
-  auto known = role ? table.find(role.getName()) : table.end();
+  auto known = role ? table.find(graph::weightOf(role)) : table.end();
   bool isStored =
       known != table.end() && sharding &&
       (role.getKind() == graph::RoleKind::Parameter || role.getKind() == graph::RoleKind::Gradient);
   if (isStored)
-    forms.try_emplace(role.getName(), cast<RankedTensorType>(type), sharding,
+    forms.try_emplace(graph::weightOf(role), cast<RankedTensorType>(type), sharding,
                       known->second.ofUpdate(), known->second.block, mesh);
 }
 
@@ -153,7 +154,7 @@ const FlatForm *StoredFunction::storedAs(graph::RoleAttr role) const {
   using graph::RoleKind;
   if (!role)
     return nullptr;
-  auto axes = table.find(role.getName());
+  auto axes = table.find(graph::weightOf(role));
   if (axes == table.end())
     return nullptr;
   RoleKind kind = role.getKind();
@@ -161,7 +162,7 @@ const FlatForm *StoredFunction::storedAs(graph::RoleAttr role) const {
   bool isStored = (kind == RoleKind::Parameter && !own.parameter.empty()) ||
                   (kind == RoleKind::Gradient && !own.gradient.empty()) ||
                   ((kind == RoleKind::State || kind == RoleKind::Master) && !own.state.empty());
-  return isStored ? updatedAs(role.getName()) : nullptr;
+  return isStored ? updatedAs(graph::weightOf(role)) : nullptr;
 }
 
 AxisList StoredFunction::pendingOf(Attribute attr) const {

@@ -15,7 +15,7 @@ using Key = std::pair<unsigned, StringRef>;
 using KnownShardings = DenseMap<Key, dist::ShardingAttr>;
 
 static Key keyOf(RoleKind kind, graph::RoleAttr role) {
-  return {static_cast<unsigned>(kind), role.getName()};
+  return {static_cast<unsigned>(kind), graph::weightOf(role)};
 }
 
 /// Roles whose arguments and results are one tensor throughout the module.

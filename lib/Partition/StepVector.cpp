@@ -139,6 +139,15 @@ void giveOnce(dist::StageSumOp sum, const NamedMesh &mesh) {
     operand.set(onFirst(b, operand.get(), axesWithRanks(mesh.mesh), mesh));
 }
 
+/// Of one rank, whose terms are complete: what it adds them to would else complete their sum.
+void dropSumsOfOne(Block &block) {
+  for (auto sum : llvm::make_early_inc_range(block.getOps<dist::StageSumOp>()))
+    if (sum.getStages().size() == 1 && !sum.getAxesAttr()) {
+      sum.replaceAllUsesWith(sum.getInputs());
+      sum.erase();
+    }
+}
+
 } // namespace
 
 void sumStepVector(func::FuncOp func, const NamedMesh &mesh) {
@@ -149,6 +158,7 @@ void sumStepVector(func::FuncOp func, const NamedMesh &mesh) {
   auto vectors = llvm::to_vector(block.getOps<graph::StepVectorOp>());
   for (graph::StepVectorOp vector : vectors)
     VectorSummer(vector, mesh).run();
+  dropSumsOfOne(block);
   if (vectors.empty())
     return;
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))

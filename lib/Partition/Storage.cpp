@@ -3,6 +3,8 @@
 #include "FlatForm.h"
 #include "OpForms.h"
 
+#include "dtc/Dialect/Graph/StepOps.h"
+
 using namespace mlir;
 using namespace dtc::sharding;
 using dtc::graph::RoleKind;
@@ -22,7 +24,7 @@ static LogicalResult enter(func::FuncOp func, graph::RoleAttr role, DictionaryAt
   dropTrivialAxes(*axes, mesh.mesh);
   if (axes->empty())
     return success();
-  ParameterAxes &known = table[role.getName()];
+  ParameterAxes &known = table[graph::weightOf(role)];
   bool isParameter = role.getKind() == RoleKind::Parameter;
   AxisList &own = isParameter && isResult                ? known.update
                   : isParameter                          ? known.parameter

@@ -45,7 +45,7 @@ private:
     for (BlockArgument argument : func.getArguments()) {
       unsigned index = argument.getArgNumber();
       graph::RoleAttr role = graph::getArgRole(func, index);
-      const FlatForm *form = role ? stored.updatedAs(role.getName()) : nullptr;
+      const FlatForm *form = role ? stored.updatedAs(graph::weightOf(role)) : nullptr;
       if (!form)
         continue;
       forms[argument] = form;
@@ -64,6 +64,21 @@ private:
     for (Value operand : op->getOperands())
       if (const FlatForm *form = forms.lookup(operand))
         return form;
+    return isa<dist::StageSumOp>(op) && op->getNumOperands() == 1 ? formOfReaders(op->getResult(0))
+                                                                  : nullptr;
+  }
+
+  /// A rank that gives zeros to a sum divides them as what it updates with the sum.
+  const FlatForm *formOfReaders(Value sum) const {
+    for (Operation *reader : sum.getUsers()) {
+      const FlatForm *form = nullptr;
+      for (Value operand : reader->getOperands())
+        form = form ? form : forms.lookup(operand);
+      if (!form && graph::isElementwise(reader))
+        form = formOfReaders(reader->getResult(0));
+      if (form)
+        return form;
+    }
     return nullptr;
   }
 

@@ -85,27 +85,33 @@ private:
     facts.apart = whole.steps.size() > 1;
     llvm::StringMap<SmallVector<int>> holdersOf = holdersOfParameters();
     for (const ReturnedSum &sum : step.getReturned()) {
-      SmallVector<int> terms;
-      for (int stage : sum.stages)
-        if (int rank = step.rankOf(stage); !llvm::is_contained(terms, rank))
-          terms.push_back(rank);
+      const int last = step.rankOf(sum.stages.back());
       if (sum.role.getKind() == RoleKind::Loss) {
-        facts.lossRank = terms.back();
+        facts.lossRank = last;
         continue;
       }
       if (sum.role.getKind() == RoleKind::Buffer)
         continue; // the update doesn't see it
       if (sum.role.getKind() == RoleKind::Count) {
-        facts.countedOn[sum.role.getName()] = terms.back();
+        facts.countedOn[sum.role.getName()] = last;
         continue;
       }
-      SmallVector<int> holders = terms;
-      for (int rank : holdersOf.lookup(sum.role.getName()))
-        if (!llvm::is_contained(holders, rank))
-          holders.push_back(rank);
-      facts.parameters.push_back(
-          {sum.role.getName().str(), terms, holders, sum.stages.front(), areApart(holders)});
+      facts.parameters.push_back(trained(sum, holdersOf.lookup(sum.role.getName())));
     }
+  }
+
+  /// `takers`: the ranks whose functions take the parameter.
+  TrainedParameter trained(const ReturnedSum &sum, ArrayRef<int> takers) const {
+    SmallVector<int64_t> stages(sum.stages.begin(), sum.stages.end());
+    auto ranks = llvm::map_to_vector(
+        sum.stages, [&](int stage) { return static_cast<int64_t>(step.rankOf(stage)); });
+    llvm::SetVector<int64_t> holders(ranks.begin(), ranks.end());
+    holders.insert(takers.begin(), takers.end());
+    TrainedParameter made{sum.role.getName().str(), sum.stages, {}, {}, false};
+    made.rounds = schedule::sumRounds(stages, ranks, holders.getArrayRef());
+    made.holders.assign(holders.begin(), holders.end());
+    made.apart = areApart(made.holders);
+    return made;
   }
 
   /// Where the count of valid targets is read: with the loss, by its gradient and by the mean.

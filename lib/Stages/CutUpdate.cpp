@@ -134,8 +134,8 @@ public:
     addArguments();
     function = createFunction(module, kUpdate, step.getUpdate().getLoc(), signature);
     setRuns(function, Cadence::Step);
-    mapping.map(arguments, function.getArguments());
     builder = OpBuilder::atBlockEnd(&function.front());
+    mapArguments();
     sumTiedGradients();
     for (auto [op, owner] : parts.ops) {
       if (op == vector)
@@ -153,10 +153,9 @@ public:
 private:
   bool isOwn(int owner) const { return owner == UpdateParts::kNone || own[owner]; }
 
+  /// Of gradients it has terms instead.
   bool hasArgument(const UpdateParts::Role &argument) const {
     RoleAttr role = argument.role;
-    if (role.getKind() == RoleKind::Gradient)
-      return llvm::is_contained(facts.parameters[argument.owner].terms, rank);
     if (lostRowsOf(role))
       return facts.countedOn.lookup(role.getName()) == rank;
     bool isCount = role.getKind() == RoleKind::Scalar && role.getScalar() == ScalarKind::Count;
@@ -167,11 +166,34 @@ private:
   void addArguments() {
     for (BlockArgument argument : step.getUpdate().getArguments()) {
       unsigned number = argument.getArgNumber();
-      if (!hasArgument(parts.arguments[number]))
-        continue;
-      arguments.push_back(argument);
-      signature.add(argument.getType(), argumentAttributes(step.getUpdate(), number));
+      const UpdateParts::Role &part = parts.arguments[number];
+      DictionaryAttr attributes = argumentAttributes(step.getUpdate(), number);
+      if (part.role.getKind() == RoleKind::Gradient)
+        addTerms(argument, part, attributes);
+      else if (hasArgument(part))
+        add(argument, attributes, kNoStage);
     }
+  }
+
+  void add(BlockArgument argument, DictionaryAttr attributes, int stage) {
+    arguments.push_back({argument, stage});
+    signature.add(argument.getType(), attributes);
+  }
+
+  /// Of a gradient, those of this rank's stages.
+  void addTerms(BlockArgument gradient, const UpdateParts::Role &part, DictionaryAttr attributes) {
+    ArrayRef<int> stages = facts.parameters[part.owner].stages;
+    for (int stage : stages)
+      if (step.rankOf(stage) == rank)
+        add(gradient, withRole(attributes, step.termRole(part.role, stages, stage)), stage);
+  }
+
+  void mapArguments() {
+    for (auto [argument, own] : llvm::zip_equal(arguments, function.getArguments()))
+      if (argument.stage == kNoStage)
+        mapping.map(argument.whole, own);
+      else
+        terms[{argument.whole, argument.stage}] = own;
   }
 
   Value zeroLike(Value value) {
@@ -203,15 +225,38 @@ private:
   void sumTiedGradients() {
     for (auto [number, argument] : llvm::enumerate(step.getUpdate().getArguments())) {
       const auto &[role, owner] = parts.arguments[number];
-      if (role.getKind() != RoleKind::Gradient || !own[owner])
-        continue;
-      const TrainedParameter &parameter = facts.parameters[owner];
-      if (parameter.holders.size() == 1)
-        continue;
-      // Rank r has stage r.
-      SmallVector<int64_t> stages(parameter.holders.begin(), parameter.holders.end());
-      mapping.map(argument, stageSum(ownOrZero(argument), stages, parameter.apart)->getResult(0));
+      if (role.getKind() == RoleKind::Gradient && own[owner])
+        mapping.map(argument, sumTerms(argument, facts.parameters[owner]));
     }
+  }
+
+  Value sumTerms(Value gradient, const TrainedParameter &parameter) {
+    Value total;
+    for (const schedule::SumRound &round : parameter.rounds) {
+      if (!llvm::is_contained(round.ranks, rank))
+        continue;
+      const bool isFirst = round.ranks.front() == rank;
+      Value given = isFirst ? total : Value();
+      for (int64_t stage : round.stages)
+        if (step.rankOf(static_cast<int>(stage)) == rank) {
+          Value term = terms.lookup({gradient, static_cast<int>(stage)});
+          given = given ? sumInOrder(given, term) : term;
+        }
+      if (!given)
+        given = zeroLike(gradient);
+      // Rank r has stage r.
+      total = round.ranks.size() == 1 ? given
+                                      : stageSum(given, round.ranks, parameter.apart)->getResult(0);
+    }
+    return total;
+  }
+
+  /// The same as a sum of two ranks: what pends is completed before.
+  Value sumInOrder(Value first, Value second) {
+    SmallVector<Value> complete;
+    for (Value term : {first, second})
+      complete.push_back(stageSum(term, {int64_t(rank)}, /*apart=*/false)->getResult(0));
+    return SumOp::create(builder, first.getLoc(), first.getType(), complete);
   }
 
   void sumStepVector() {
@@ -257,7 +302,7 @@ private:
 
   /// That counts the term's parameter.
   int stageOf(const UpdateParts::Term &term) const {
-    return facts.parameters[term.owner].countedAt;
+    return facts.parameters[term.owner].stages.front();
   }
 
   Value sumOf(ArrayRef<Value> terms) {
@@ -295,7 +340,14 @@ private:
   StepVectorOp vector;
   llvm::SmallVector<bool> own; ///< by parameter
   Signature signature;
-  SmallVector<Value> arguments;
+  /// Of the whole update, and a stage that has a term of it.
+  static constexpr int kNoStage = -1;
+  struct Argument {
+    BlockArgument whole;
+    int stage;
+  };
+  SmallVector<Argument> arguments;
+  DenseMap<std::pair<Value, int>, Value> terms; ///< of gradients, by stage
   func::FuncOp function;
   OpBuilder builder{static_cast<MLIRContext *>(nullptr)};
   IRMapping mapping;

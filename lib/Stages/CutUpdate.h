@@ -20,6 +20,7 @@
 #include "StepGraph.h"
 
 #include "dtc/Dialect/Graph/StepOps.h"
+#include "dtc/Schedule/SumRounds.h"
 
 #include "llvm/ADT/StringMap.h"
 
@@ -30,10 +31,10 @@ namespace dtc::stages {
 /// Where the parameters that a step trains are.
 struct TrainedParameter {
   std::string name;
-  /// Ranks that have a term of its gradient, as their first stages with one follow each other.
-  llvm::SmallVector<int> terms;
-  llvm::SmallVector<int> holders; ///< these, then others that have it: terms are added so
-  int countedAt = 0;              ///< stage that counts it for the gradient norm
+  llvm::SmallVector<int> stages; ///< that have a term of its gradient, ascending
+  /// In which the ranks that hold it add these up.
+  std::vector<schedule::SumRound> rounds;
+  llvm::SmallVector<int> holders;
   bool apart = false;             ///< holders have different meshes
 };
 

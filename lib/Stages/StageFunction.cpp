@@ -27,6 +27,12 @@ DictionaryAttr resultAttributes(func::FuncOp function, unsigned index) {
   return orEmpty(function.getResultAttrDict(index), function.getContext());
 }
 
+DictionaryAttr withRole(DictionaryAttr attributes, RoleAttr role) {
+  NamedAttrList list(attributes);
+  list.set(GraphDialect::kRole, role);
+  return list.getDictionary(role.getContext());
+}
+
 func::FuncOp createFunction(ModuleOp module, StringRef name, Location location,
                             const Signature &arguments) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
@@ -76,10 +82,17 @@ public:
   }
 
 private:
-  bool isAccumulator(BlockArgument argument) const {
-    return llvm::any_of(step.getReturned(), [&](const ReturnedSum &sum) {
+  /// The sum to which this stage adds its terms in an argument; null: none.
+  const ReturnedSum *addedUpIn(BlockArgument argument) const {
+    auto sum = llvm::find_if(step.getReturned(), [&](const ReturnedSum &sum) {
       return sum.accumulator == argument && llvm::is_contained(sum.stages, stage);
     });
+    return sum == step.getReturned().end() ? nullptr : &*sum;
+  }
+
+  /// What is said of a sum, with the role of this stage's terms.
+  DictionaryAttr termAttributes(DictionaryAttr attributes, const ReturnedSum &sum) const {
+    return withRole(attributes, step.termRole(sum.role, sum.stages, stage));
   }
 
   /// What is returned as it came is an output of the first stage.
@@ -95,8 +108,11 @@ private:
       read.insert_range(op->getOperands());
     for (BlockArgument argument : step.getJoint().getArguments()) {
       bool isUnread = stage == 0 && argument.use_empty();
-      if (read.contains(argument) || isAccumulator(argument) || isUnread || isOutput(argument))
-        add(argument, argumentAttributes(step.getJoint(), argument.getArgNumber()));
+      DictionaryAttr own = argumentAttributes(step.getJoint(), argument.getArgNumber());
+      if (const ReturnedSum *sum = addedUpIn(argument))
+        add(argument, termAttributes(own, *sum));
+      else if (read.contains(argument) || isUnread || isOutput(argument))
+        add(argument, own);
     }
   }
 
@@ -204,7 +220,7 @@ private:
         continue;
       Value whole = step.getJoint().front().getTerminator()->getOperand(sum.index);
       results.push_back(sum.isTied() ? ownSum(builder, sum) : mapping.lookup(whole));
-      resultAttrs.push_back(resultAttributes(step.getJoint(), sum.index));
+      resultAttrs.push_back(termAttributes(resultAttributes(step.getJoint(), sum.index), sum));
     }
   }
 

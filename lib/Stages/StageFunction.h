@@ -17,6 +17,8 @@ struct Signature {
 /// The attributes of an argument or result, never null.
 mlir::DictionaryAttr argumentAttributes(mlir::func::FuncOp function, unsigned index);
 mlir::DictionaryAttr resultAttributes(mlir::func::FuncOp function, unsigned index);
+/// The same of another role.
+mlir::DictionaryAttr withRole(mlir::DictionaryAttr attributes, graph::RoleAttr role);
 
 /// A function at the end of the module with an empty entry block; results are declared at the end.
 mlir::func::FuncOp createFunction(mlir::ModuleOp module, llvm::StringRef name,

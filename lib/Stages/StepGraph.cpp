@@ -15,7 +15,6 @@ FailureOr<StepGraph> StepGraph::build(ModuleOp module) {
   if (failed(step.findFunctions(module)) || failed(step.findRanks()) || failed(step.findStages()) ||
       failed(step.findReturned()) || failed(step.findCrossings()))
     return failure();
-  step.addAccumulators();
   return step;
 }
 
@@ -189,21 +188,9 @@ LogicalResult StepGraph::findReturned() {
   return success();
 }
 
-/// Chunks of one rank that have terms of a tied weight's gradient add to one buffer. They do so
-/// with one microbatch, too, as the second chunk would replace what the first has given.
-void StepGraph::addAccumulators() {
-  for (ReturnedSum &sum : returned) {
-    llvm::SmallDenseSet<int> holders;
-    for (int stage : sum.stages)
-      holders.insert(rankOf(stage));
-    if (sum.accumulator || holders.size() == sum.stages.size())
-      continue;
-    unsigned end = joint.getNumArguments();
-    Value whole = joint.front().getTerminator()->getOperand(sum.index);
-    (void)joint.insertArgument(end, whole.getType(), resultAttributes(joint, sum.index),
-                               joint.getLoc());
-    sum.accumulator = joint.getArgument(end);
-  }
+RoleAttr StepGraph::termRole(RoleAttr sum, ArrayRef<int> stages, int stage) const {
+  auto first = llvm::find_if(stages, [&](int other) { return rankOf(other) == rankOf(stage); });
+  return *first == stage ? sum : gradientOfChunk(sum, chunkOf(stage));
 }
 
 LogicalResult StepGraph::findCrossing(OpResult value, int stage, bool isForward) {

@@ -17,7 +17,7 @@ inline constexpr int kAnyStage = -1;
 struct ReturnedSum {
   graph::RoleAttr role;
   unsigned index = 0;              ///< among the results of the joint function
-  mlir::BlockArgument accumulator; ///< null with one microbatch, but where chunks of a rank add
+  mlir::BlockArgument accumulator; ///< null with one microbatch
   llvm::SmallVector<mlir::Value> terms;
   llvm::SmallVector<graph::SumOp> sums; ///< that add these up
   llvm::SmallVector<int> stages;        ///< that have terms, ascending
@@ -42,6 +42,8 @@ public:
   int numRanks() const { return ranks; }
   int rankOf(int stage) const { return rankByStage[stage]; }
   int chunkOf(int stage) const { return chunkByStage[stage]; }
+  /// Of what a stage adds to a sum: other stages of its rank may, too.
+  graph::RoleAttr termRole(graph::RoleAttr sum, llvm::ArrayRef<int> stages, int stage) const;
 
   /// Ops of the stage in order, with those without a stage that it needs.
   llvm::SmallVector<mlir::Operation *> opsOf(int stage) const;
@@ -64,7 +66,6 @@ private:
   mlir::LogicalResult placeChange(mlir::Value value, graph::RoleAttr role);
   mlir::FailureOr<int> stageOfTerm(mlir::Value term, graph::RoleAttr role);
   mlir::LogicalResult findReturned();
-  void addAccumulators();
   mlir::LogicalResult findCrossings();
   mlir::LogicalResult findCrossing(mlir::OpResult value, int stage, bool isForward);
   void collectTerms(mlir::Value value, ReturnedSum &into);

@@ -19,7 +19,9 @@
 //   module @rank1  @stage(%w, target, count, inbox %a)            -> loss, gradient %w1, outbox %dh
 //
 // Each stage adds up its own terms of a tied weight's gradient. @update then has the weight on both
-// ranks. They sum their parts (dist.stage_sum) and make the same update of equal copies. The step
+// ranks. They sum their parts (dist.stage_sum) and make the same update of equal copies. A rank
+// with several such stages has a gradient for each (gradientOfChunk), and sums them in the order of
+// stages (Schedule/SumRounds.h). The step
 // vector follows. Loss, count, elements of gradients that aren't finite and the squared norm of
 // each stage's gradients are summed over all ranks. So all clip alike. A weight counts for the norm
 // in the first stage that has it.

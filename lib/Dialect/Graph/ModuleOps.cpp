@@ -1,5 +1,6 @@
 #include "dtc/Dialect/Graph/Adapters.h"
 #include "dtc/Dialect/Graph/FilledView.h"
+#include "dtc/Dialect/Graph/StepOps.h"
 
 using namespace mlir;
 using namespace dtc::graph;
@@ -20,6 +21,9 @@ LogicalResult ParameterOp::verify() {
   if (!fits)
     return emitOpError() << "the file has " << elements
                          << " elements, its view must have as many, or be longer: " << seen;
+  if (weightOf(RoleKind::Gradient, getSymName()) != getSymName())
+    return emitOpError() << "a parameter may not be called as a chunk's gradient is: "
+                         << getSymName();
   if (getTrainable() && getBuffer())
     return emitOpError() << "a buffer is not trainable: " << getSymName();
   if (getTrainable() && !isa<FloatType>(type.getElementType()))

@@ -80,6 +80,26 @@ std::optional<LostRows> dtc::graph::lostRowsOf(RoleAttr role) {
   return role ? lostRowsOf(role.getKind(), role.getName()) : std::nullopt;
 }
 
+//===-- gradients of chunks -----------------------------------------------===//
+
+static constexpr StringLiteral kOfChunk = " of chunk ";
+
+RoleAttr dtc::graph::gradientOfChunk(RoleAttr gradient, int chunk) {
+  return RoleAttr::get(gradient.getContext(), RoleKind::Gradient,
+                       (gradient.getName() + kOfChunk + Twine(chunk)).str(), std::nullopt,
+                       std::nullopt);
+}
+
+StringRef dtc::graph::weightOf(RoleKind kind, StringRef name) {
+  auto [weight, chunk] = name.rsplit(kOfChunk);
+  const bool isOfChunk = !chunk.empty() && llvm::all_of(chunk, llvm::isDigit);
+  return kind == RoleKind::Gradient && isOfChunk ? weight : name;
+}
+
+StringRef dtc::graph::weightOf(RoleAttr role) { return weightOf(role.getKind(), role.getName()); }
+
+//===-- sums --------------------------------------------------------------===//
+
 bool dtc::graph::isSummedUp(RoleKind kind, StringRef name) {
   std::optional<LostRows> rows = lostRowsOf(kind, name);
   return kind == RoleKind::Gradient || kind == RoleKind::Loss || (rows && !rows->layer.empty());

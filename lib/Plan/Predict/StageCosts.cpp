@@ -5,6 +5,7 @@
 #include "dtc/Plan/Cost/PipelineLinks.h"
 
 #include "dtc/Schedule/Descriptor.h"
+#include "dtc/Schedule/SumRounds.h"
 
 #include <algorithm>
 
@@ -291,7 +292,8 @@ MemoryUse StageCosts::staticBytes(std::span<const StageRun> runs) const {
   return use;
 }
 
-/// Chunks of one rank that read the same parameter have one copy of it.
+/// Chunks of one rank that read the same parameter have one copy of it. Each adds up a gradient of
+/// its own, so that stages are added in their order.
 void StageCosts::countSharedOnce(std::span<const StageRun> runs, MemoryUse &use) const {
   for (const Weights::Shared &weight : shared) {
     auto readers = std::count_if(runs.begin(), runs.end(), [&](const StageRun &run) {
@@ -300,7 +302,6 @@ void StageCosts::countSharedOnce(std::span<const StageRun> runs, MemoryUse &use)
     const WeightClass::Ranks &ranks = classes[weight.weights].ranks;
     for (; readers > 1; --readers) {
       use.parameters -= weight.bytes.parameter / ranks.storage;
-      use.gradients -= weight.bytes.gradient / ranks.gradient + weight.bytes.kept;
       if (degrees.offload == Offload::None)
         use.optimizer -= weight.bytes.states / ranks.state;
     }
@@ -367,19 +368,39 @@ simulate::RankCost StageCosts::sumOf(std::span<const StageRun> runs) const {
   return cost;
 }
 
+static int64_t stageOf(int unit, const std::vector<StageRun> &stages) {
+  auto after = std::upper_bound(stages.begin(), stages.end(), unit,
+                                [](int unit, const StageRun &stage) { return unit < stage.begin; });
+  return after - stages.begin() - 1;
+}
+
+/// The rounds of a sum in which a rank takes part with others.
+static int64_t countRounds(const std::vector<int64_t> &stages, const std::vector<int64_t> &ranks,
+                           int64_t rank) {
+  const std::vector<schedule::SumRound> rounds = schedule::sumRounds(stages, ranks, ranks);
+  return std::count_if(rounds.begin(), rounds.end(), [&](const schedule::SumRound &round) {
+    return round.ranks.size() > 1 &&
+           std::find(round.ranks.begin(), round.ranks.end(), rank) != round.ranks.end();
+  });
+}
+
 std::vector<StageCosts::Tied>
 StageCosts::tied(const Runs &stages, const schedule::Placement &placement, int64_t rank) const {
   std::vector<Tied> result;
   for (const Weights::Shared &weight : shared) {
-    Tied own{degrees.pp, -1, double(weight.bytes.gradient)};
-    bool isHere = false;
+    Tied own{degrees.pp, -1, 0};
+    std::vector<int64_t> readers, ranks;
     for (int unit : weight.units) {
-      int64_t holder = rankOf(unit, stages, placement);
-      own.first = std::min(own.first, holder);
-      own.last = std::max(own.last, holder);
-      isHere |= holder == rank;
+      const int64_t stage = stageOf(unit, stages);
+      if (!readers.empty() && readers.back() == stage)
+        continue;
+      readers.push_back(stage);
+      ranks.push_back(placement.rank(stage));
+      own.first = std::min(own.first, ranks.back());
+      own.last = std::max(own.last, ranks.back());
     }
-    if (!isHere || own.first == own.last)
+    own.bytes = double(weight.bytes.gradient * countRounds(readers, ranks, rank));
+    if (own.bytes == 0)
       continue;
     auto known = std::find_if(result.begin(), result.end(), [&](const Tied &other) {
       return other.first == own.first && other.last == own.last;
@@ -439,10 +460,7 @@ std::vector<StageRun> runsOf(const std::vector<StageRun> &stages,
 
 int64_t rankOf(int unit, const std::vector<StageRun> &stages,
                const schedule::Placement &placement) {
-  auto after =
-      std::upper_bound(stages.begin(), stages.end(), unit,
-                       [](int unit, const StageRun &stage) { return unit < stage.begin; });
-  return placement.rank(after - stages.begin() - 1);
+  return placement.rank(stageOf(unit, stages));
 }
 
 } // namespace dtc::plan

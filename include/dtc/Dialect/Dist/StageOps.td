@@ -4,7 +4,7 @@
 
 include "dtc/Dialect/Dist/DistBase.td"
 
-def Dist_StageSumOp : Dist_Op<"stage_sum", [Pure, AllTypesMatch<["inputs", "outputs"]>,
+def Dist_StageSumOp : Dist_Op<"stage_sum", [MemoryEffects<[MemWrite]>, AllTypesMatch<["inputs", "outputs"]>,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>, ShardingRule]> {
   let summary = "every pipeline rank of a list gets the sum of what each has";
   let description = [{
@@ -14,6 +14,7 @@ def Dist_StageSumOp : Dist_Op<"stage_sum", [Pure, AllTypesMatch<["inputs", "outp
     in a partitioned function, also those that differ along its axes. Where stages have meshes of
     their own, the op is `apart`: all devices of the stages add up. A partitioned function then
     gives what several of a stage have alike on the first of these, and zero on the others.
+    A rank that doesn't read the sum makes the call all the same: others wait for what it gives.
 
         %g = dist.stage_sum %mine on @mesh stages [0, 3] : tensor<512x64xf32>
         %n = dist.stage_sum %mine on @mesh stages [0, 3] over <{"dp"}> : tensor<f32>

@@ -37,6 +37,15 @@ RoleAttr lostRowsRole(mlir::MLIRContext *context, const LostRows &rows);
 std::optional<LostRows> lostRowsOf(RoleKind kind, llvm::StringRef name);
 std::optional<LostRows> lostRowsOf(RoleAttr role);
 
+/// A rank of a pipeline may have several of the stages that make a gradient of one weight. Each
+/// stage adds up its own, so that the order of sums doesn't depend on the schedule. That of the
+/// rank's first such stage has the weight's name. Another one has its chunk behind it:
+/// `#dtc.role<gradient, "w of chunk 1">`. No parameter may be called so.
+RoleAttr gradientOfChunk(RoleAttr gradient, int chunk);
+/// The weight that a role's name means.
+llvm::StringRef weightOf(RoleKind kind, llvm::StringRef name);
+llvm::StringRef weightOf(RoleAttr role);
+
 /// Whether microbatches add to it, and ranks have terms of it: gradients, the loss, lost rows.
 bool isSummedUp(RoleKind kind, llvm::StringRef name);
 bool isSummedUp(RoleAttr role);
