@@ -30,6 +30,11 @@ dtc.parameter trainable @w : tensor<8x4xf32> file tensor<8x4xf32> {dtc.filled = 
 
 // -----
 
+// expected-error @+1 {{a parameter may not be called as a chunk's gradient is: w of chunk 1}}
+dtc.parameter trainable @"w of chunk 1" : tensor<8xf32> file tensor<8xf32>
+
+// -----
+
 // expected-error @+1 {{a buffer is not trainable: w}}
 dtc.parameter trainable buffer @w : tensor<8xf32> file tensor<8xf32>
 

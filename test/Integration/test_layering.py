@@ -42,7 +42,7 @@ ALLOWED = {
     "Import/PyTorch": GRAPH | {"Import", "Import/Build", "Raise", "Weights"},
     "Training": GRAPH,
     "PlanBridge": DIST | {"Plan/Plan", "Plan/Predict", "Plan/Shard", "Plan/Search", "Report"},
-    "Stages": EXEC | {"Target"},
+    "Stages": EXEC | {"Schedule", "Target"},
     "Twin": DIST,
     "Partition": DIST,
     "Replay": set(),
