@@ -1,5 +1,6 @@
 #include "Commands.h"
 
+#include "ModelTraits.h"
 #include "Planning/PlanAnswers.h"
 #include "Planning/PlanFromSettings.h"
 
@@ -97,6 +98,9 @@ static Failure compile(Environment &env, const Options &options, const Answer &a
   if (!imported || options.until == Phase::Import)
     return endAfter(*request, imported, answer);
 
+  std::map<std::string, std::string> computed;
+  if (options.until == Phase::End)
+    computed = computedTraitsOf(imported->model);
   auto trained =
       buildTraining(request->options, std::move(*imported), slotsFor(*request, request->spec));
   if (!trained || options.until == Phase::Train)
@@ -122,6 +126,7 @@ static Failure compile(Environment &env, const Options &options, const Answer &a
     auto lowered = lower(std::move(*scheduled));
     return endAfter(*request, lowered, answer);
   }
+  scheduled->traits.merge(computed);
   if (Failure failure = package(env, options, *scheduled, *weights))
     return failure;
   Failure failure = tellCompiled(*request, *scheduled, answer.out);

@@ -6,6 +6,9 @@
 //
 //   heads          4 of 16, 2 of keys
 //   windows        128 of 1024 keys; all of 1024 keys
+//   masks          causal
+//   scale of scores        0.125
+//   numbers of choices     2       of experts for a token
 //   activations    gelu_tanh
 //   norms' eps     1e-05
 //   adapters       alpha 8
@@ -13,6 +16,7 @@
 // A trait lists what occurs anywhere, as batches and sequences of other sizes may have other ops.
 #pragma once
 
+#include "dtc/Import/ImportedModel.h"
 #include "dtc/Training/Train.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -25,5 +29,8 @@ namespace dtc::driver {
 /// By name. `module` is the model as it was imported.
 std::map<std::string, std::string> traitsOf(mlir::ModuleOp module,
                                             const training::TrainOptions &train);
+
+/// What can be told only by computing: the angles of rotary positions, and some results.
+std::map<std::string, std::string> computedTraitsOf(const import::ImportedModel &model);
 
 } // namespace dtc::driver

@@ -53,6 +53,8 @@ mlir::FailureOr<std::vector<Tensors>> evaluateRanks(mlir::func::FuncOp func,
                                                     Numerics numerics,
                                                     Decompositions &decompositions);
 
+/// Products that an op of many visits; 0 for others (StepEstimate.cpp).
+double productsOf(mlir::Operation *op);
 /// True for the collectives and rank queries of the `dist` dialect.
 bool isCollective(mlir::Operation *op);
 /// The op's result of this number on every rank of `mesh`; not yet rounded.

@@ -2,6 +2,7 @@
 #include "dtc/Interpreter/Step.h"
 
 #include "Decisions.h"
+#include "Evaluator.h"
 
 #include "dtc/Dialect/Dist/Dist.h"
 #include "dtc/Dialect/Graph/StepFunctions.h"
@@ -17,8 +18,8 @@ static double elementsOf(Value value) {
   return double(cast<RankedTensorType>(value.getType()).getNumElements());
 }
 
-/// Contractions visit their whole iteration space, attention that of its scores and products.
-static double productsOf(Operation *op) {
+// Contractions visit their whole iteration space, attention that of its scores and products.
+double productsOf(Operation *op) {
   if (isa<graph::AttentionOp, graph::AttentionGradOp>(op))
     return 5 * elementsOf(op->getOperand(0)) * double(graph::shapeOf(op->getOperand(1))[1]);
   auto ruled = dyn_cast<ShardingRuleOpInterface>(op);

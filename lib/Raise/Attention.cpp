@@ -5,6 +5,8 @@
 // is the key, the other is the query.
 #include "Layers.h"
 
+#include "dtc/Raise/ConstantScale.h"
+
 #include "mlir/Analysis/SliceAnalysis.h"
 
 using namespace mlir;
@@ -24,8 +26,7 @@ static Value stripNanGuard(Value value) {
   return value;
 }
 
-/// A constant factor of the value, through ops that only move elements.
-static double scaleOf(Value value) {
+double scaleOf(Value value) {
   if (value.getDefiningOp<graph::ReshapeOp>() || value.getDefiningOp<graph::TransposeOp>() ||
       value.getDefiningOp<graph::BroadcastOp>())
     return scaleOf(value.getDefiningOp()->getOperand(0));

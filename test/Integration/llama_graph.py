@@ -84,8 +84,9 @@ def add_layer(graph: Graph, prefix: str, x: str, size: Llama) -> str:
     return graph.node("Add", f"{prefix}.add_2", x, graph.linear(f"{prefix}.down_proj", y, size.ffn, size.hidden))
 
 
-def write(path: pathlib.Path, size: Llama, learned_positions: bool = False) -> pathlib.Path:
-    """With learned positions there is a row of a table for each token of the sequence."""
+def text(size: Llama, learned_positions: bool = False) -> str:
+    """The model in protobuf's text form, a node or a value in each line. With learned positions there is a row of a
+    table for each token of the sequence."""
     graph = Graph()
     graph.lines.append(value_info("input", "input_ids", [1, size.sequence], INT64, "USER_INPUT"))
     x = graph.node("Gather", "embed", graph.parameter("embed.weight", size.vocabulary, size.hidden), "input_ids")
@@ -96,4 +97,8 @@ def write(path: pathlib.Path, size: Llama, learned_positions: bool = False) -> p
     logits = graph.linear("logits", graph.norm("norm", x, size.hidden), size.hidden, size.vocabulary)
     graph.lines.append(value_info("output", logits, [1, size.sequence, size.vocabulary], FLOAT))
     body = "\n".join(graph.lines)
-    return encode_model(f'ir_version: 10 opset_import {{ version: 24 }} graph {{ name: "llama" {body} }}', path)
+    return f'ir_version: 10 opset_import {{ version: 24 }} graph {{ name: "llama"\n{body}\n}}'
+
+
+def write(path: pathlib.Path, size: Llama, learned_positions: bool = False) -> pathlib.Path:
+    return encode_model(text(size, learned_positions), path)

@@ -24,7 +24,7 @@ import times  # noqa: E402
 
 #: These speak of dtc-run and have nothing to record: wrong inputs, who may include whom, and programs written by hand.
 NOTHING_TO_RECORD = {"test_add_a_target", "test_bad_input", "test_behaviour", "test_checkpoints", "test_cuda_calls", "test_cuda_processes", "test_eval", "test_full_disk", "test_gpu_memory", "test_gpu_speed", "test_hostile", "test_hostile_settings",
-                     "test_batch_dim", "test_layering", "test_low_memory", "test_onnx_nodes", "test_processes", "test_profile", "test_repeats", "test_roles", "test_run_files", "test_torchrun", "test_ways_out"}
+                     "test_batch_dim", "test_layering", "test_low_memory", "test_onnx_nodes", "test_other_models", "test_processes", "test_profile", "test_repeats", "test_roles", "test_run_files", "test_torchrun", "test_ways_out"}
 
 
 def entry(value) -> dict:

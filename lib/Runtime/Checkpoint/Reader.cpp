@@ -1,7 +1,7 @@
 #include "dtc-rt/Checkpoint/Reader.h"
 
-#include "dtc-io/AttentionWindows.h"
 #include "dtc-io/InputFile.h"
+#include "dtc-io/ModelTraits.h"
 #include "dtc-rt/Program/PartRuns.h"
 #include "dtc-rt/Program/Sha256.h"
 
@@ -130,10 +130,6 @@ Status CheckpointReader::verify(const StoredFile &stored) const {
   return Status::ok();
 }
 
-static bool areAlike(const std::string &trait, const std::string &one, const std::string &other) {
-  return trait == io::kWindowsTrait ? io::areWindowsAlike(one, other) : one == other;
-}
-
 Status CheckpointReader::checkModel(const CheckpointInfo &expected) const {
   std::string start = folder + ": is a checkpoint of another model or optimizer, it ";
   for (size_t i = 0; i < std::max(info.tensors.size(), expected.tensors.size()); ++i) {
@@ -148,11 +144,16 @@ Status CheckpointReader::checkModel(const CheckpointInfo &expected) const {
       return refused(folder + ": has more precision than this artifact keeps, " +
                      nameOf(own->dtype) + ", of " + own->text() + ": " + nameOf(stored->dtype));
   }
-  for (const auto &[name, own] : expected.traits)
-    if (auto stored = info.traits.find(name);
-        stored != info.traits.end() && !areAlike(name, own, stored->second))
+  bool hasOtherResults = false;
+  for (const auto &[name, own] : expected.traits) {
+    auto stored = info.traits.find(name);
+    if (stored == info.traits.end() || io::areTraitsAlike(name, own, stored->second))
+      continue;
+    if (name != io::kResultsTrait)
       return refused(start + "has other " + name + " than " + own + ": " + stored->second);
-  return Status::ok();
+    hasOtherResults = true;
+  }
+  return hasOtherResults ? refused(start + "has other results of the same weights") : Status::ok();
 }
 
 Status CheckpointReader::read(size_t tensor, const StoredTensor &expected, const Part &part,
