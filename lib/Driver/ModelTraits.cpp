@@ -60,12 +60,6 @@ std::map<std::string, std::string> traitsOf(ModuleOp module, const training::Tra
           if (attention.getCausal())
             windows.insert({keys, std::min<int64_t>(attention.getWindow().value_or(keys), keys)});
         })
-        .Case<graph::TopKOp>([&](auto top) {
-          // Not a sort, nor the largest alone, which some files find by other ops.
-          const int64_t chosen = graph::shapeOf(top.getResult()).back();
-          if (chosen > 1 && chosen < graph::shapeOf(top.getInput()).back())
-            found["numbers of choices"].insert(std::to_string(chosen));
-        })
         .Case<graph::ActivationOp>([&](auto activation) {
           found["activations"].insert(graph::stringifyActivation(activation.getKind()).str());
         });

@@ -8,7 +8,6 @@
 //   windows        128 of 1024 keys; all of 1024 keys
 //   masks          causal
 //   scale of scores        0.125
-//   numbers of choices     2       of experts for a token
 //   activations    gelu_tanh
 //   norms' eps     1e-05
 //   adapters       alpha 8
