@@ -1,4 +1,4 @@
-// The headers of the search for plans, which take longer to parse than most files that include them.
+// The headers of the search for plans, which take longer to parse than most of its files.
 #pragma once
 #include "PlainPch.h"
 #include "dtc/Plan/Search/ShardCosts.h"
