@@ -154,8 +154,8 @@ private:
   std::map<int, Control> controls;
   std::map<StreamKey, int> arrived; ///< descriptors of connections that nobody has asked for yet
   std::set<Waiter *> waiters;
-  RankBeat steps;          ///< of this rank
-  EndedDevices devices;    ///< of rank 0, likewise below
+  RankBeat steps;            ///< of this rank
+  EndedDevices devices;      ///< of rank 0, likewise below
   bool isDeviceLate = false; ///< a rank waits for no other, but for its device
   StallFinder stallFinder;   ///< on the thread of `io`, as the next
   HeldUp heldUp;

@@ -127,7 +127,7 @@ private:
   EndedDevices devices;
   std::atomic<bool> isDeviceLate{false}; ///< a rank waits for no other, but for its device
   std::thread judge;                     ///< of devices that hang
-  ThreadPulses pulses; ///< ends first: it changes the limit
+  ThreadPulses pulses;                   ///< ends first: it changes the limit
 };
 
 } // namespace dtc::rt

@@ -419,8 +419,8 @@ TEST(PlanSearch, RemediesHelp) {
   expectRemedy(large, "dp=8,zero=0,recompute=none,offload=none", 8,
                "; with nothing pinned a plan fits: dp=8 ", "auto", 8);
   expectRemedy(large, "recompute=none,zero=1", 1,
-               "; on 4 devices, with nothing pinned, a plan fits", "auto", 4);
-  EXPECT_FALSE(searched(large, "auto", 3));
+               "; on 3 devices, with nothing pinned, a plan fits", "auto", 3);
+  EXPECT_FALSE(searched(large, "auto", 2));
   // That tp=1 and the others follow from dp=8 doesn't pin them.
   expectRemedy(longSequences, "dp=8", 8, "; with dp=1 a plan fits", "dp=1", 8);
 }
