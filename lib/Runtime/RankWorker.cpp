@@ -14,12 +14,13 @@ using fbs::BindingKind;
 } // namespace
 
 /// Queues end before the rank does: others may be reading its arena until all have. What the ranks
-/// copied for a checkpoint is written first, whatever happened since.
+/// copied for a checkpoint is written first, whatever happened since and however long it takes.
 Status RankWorker::run() {
   Status status = prepare();
   if (status.isOk())
     status = session.requests ? serveRequests() : runSteps();
   if (!status.isOk()) {
+    watch.end();
     if (checkpointWriter)
       (void)checkpointWriter->finish();
     communicator.abort(status);

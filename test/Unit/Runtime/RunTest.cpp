@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <limits>
 #include <sstream>
 #include <thread>
 #include <unistd.h>
@@ -363,6 +364,24 @@ TEST(Run, RanksTellTheirSteps) {
   // Samples are read for each step, which may take any time, and so may what is left at the end.
   EXPECT_EQ(saidOfSteps(std::nullopt), (std::vector<int64_t>{1, 0, 1, 2, 0, 2, 3, 0, 3, 4, 0}));
   EXPECT_EQ(saidOfSteps(20), std::vector<int64_t>()) << "the user's limit holds";
+}
+
+/// What it copied for a checkpoint is still being written, however long that takes.
+TEST(Run, RanksThatFailAreInNoStep) {
+  Files files;
+  writeFile(files.options.data, dataOf(std::numeric_limits<float>::infinity()));
+  files.options.log = files.options.saveWeights = "";
+  auto session = openSession(files.options);
+  ASSERT_TRUE(session) << session.status().message();
+  (*session)->numSteps = 3;
+  ThreadWorld world(2, std::chrono::seconds(20));
+  RecordedPulses first(world.communicator(0)), second(world.communicator(1));
+  RankWorker leader(**session, first, {}), worker(**session, second, {});
+  std::thread other([&] { EXPECT_FALSE(leader.run().isOk()); });
+  EXPECT_EQ(worker.run().category(), ErrorCategory::NotFinite);
+  other.join();
+  ASSERT_FALSE(second.steps.empty());
+  EXPECT_EQ(second.steps.back(), 0);
 }
 
 class StopsOn : public testing::TestWithParam<int> {};
