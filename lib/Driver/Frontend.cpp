@@ -81,18 +81,30 @@ static plan::Result<BatchChoice> firstBatch(const Request &request, int64_t file
                      1};
 }
 
-/// Samples without targets must change nothing of the others.
-static LogicalResult checkPadded(const Request &request, const import::ImportedModel &model) {
+/// Samples without targets must change nothing of the others. Where the file leaves the batch open,
+/// the model may compute with its size.
+static LogicalResult checkPadded(const Request &request, const import::ModelFile &file,
+                                 const import::ImportedModel &model, int64_t perCall) {
   const int64_t padded = *request.globalBatch, own = padded - request.paddedSamples;
+  std::string purpose = "cannot pad the batch of " + std::to_string(own) +
+                        " for dp=" + std::to_string(*request.spec.dp);
+  if (request.spec.microBatch)
+    purpose += " and micro_batch=" + std::to_string(*request.spec.microBatch);
+  const std::string advice = "; --global-batch " + std::to_string(padded) + " needs no padding";
   std::vector<std::string> whole;
   for (const auto &[name, dim] : model.batchDims)
     if (!dim)
       whole.push_back(name);
-  return raise::checkSamplesApart(graph::findFunction(*model.module, graph::kForward), whole,
-                                  "cannot pad the batch of " + std::to_string(own) +
-                                      " for dp=" + std::to_string(*request.spec.dp),
-                                  "; --global-batch " + std::to_string(padded) +
-                                      " needs no padding");
+  func::FuncOp forward = graph::findFunction(*model.module, graph::kForward);
+  if (failed(raise::checkSamplesApart(forward, whole, purpose, advice)))
+    return failure();
+  if (model.fileBatch > 0 && request.options.import.shapes.empty())
+    return success();
+  auto larger = file.import(perCall + 1);
+  if (failed(larger))
+    return failure();
+  return raise::checkBatchUncounted(forward, graph::findFunction(*larger->module, graph::kForward),
+                                    whole, purpose, advice);
 }
 
 /// Without a global batch the file's own decides, which importing tells.
@@ -116,7 +128,8 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
     return accept(std::move(*asInFile));
   // Without weights nothing can be trained, but everything can be planned.
   auto model = file.import(batch->perCall());
-  if (failed(model) || (request.paddedSamples > 0 && failed(checkPadded(request, *model))))
+  if (failed(model) ||
+      (request.paddedSamples > 0 && failed(checkPadded(request, file, *model, batch->perCall()))))
     return ErrorCategory::InputRefused;
   return accept(std::move(*model));
 }

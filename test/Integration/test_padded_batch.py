@@ -92,6 +92,7 @@ MIXES = "cannot pad the batch of 7 for dp=2: {} mixes samples; --global-batch 8 
 
 @pytest.mark.parametrize("export,pins,loss,line", [
     ("resnet_norms.pt2", "dp=2", "cross_entropy", MIXES.format("batch norm in training mode")),
+    ("resnet_norms.pt2", "dp=1,tp=2,micro_batch=2", "cross_entropy", "for dp=1 and micro_batch=2: batch norm"),
     ("mixtral.onnx", "dp=2,capacity=1.5", "cross_entropy", UNDIVIDED), ("mlp.onnx", "dp=2", "mse", UNDIVIDED)])
 def test_what_can_not_be_padded_is_refused(tmp_path, export, pins, loss, line):
     refused(tmp_path, MODELS / export, pins, loss, line)
@@ -117,6 +118,22 @@ def test_a_sum_over_the_batch_is_refused_by_name(tmp_path):
         node {{ op_type: "ReduceMean" name: "centre" input: "h" input: "axes" output: "mean" }}
         node {{ op_type: "Sub" input: "h" input: "mean" output: "logits" }} }}""", tmp_path / "model.onnx")
     assert "centre" in refused(tmp_path, path, "dp=2", "cross_entropy", MIXES.format("the operation"))
+
+
+def test_a_model_that_computes_with_the_size_of_its_batch_is_refused(tmp_path):
+    """Logits are divided by it. The file leaves it open, so that padding would make it 8."""
+    shape = 'type { tensor_type { elem_type: 1 shape { dim { dim_param: "batch" } dim { dim_value: 4 } } } }'
+    weight = " ".join(f"float_data: {i / 16}" for i in range(16))
+    path = encode_model(f"""ir_version: 10 opset_import {{ version: 20 }} graph {{ name: "divided"
+        input {{ name: "x" {shape} }} output {{ name: "logits" {shape} }}
+        initializer {{ name: "w" data_type: 1 dims: 4 dims: 4 {weight} }}
+        initializer {{ name: "first" data_type: 7 int64_data: 0 }}
+        node {{ op_type: "MatMul" input: "x" input: "w" output: "h" }}
+        node {{ op_type: "Shape" input: "x" output: "sizes" }}
+        node {{ op_type: "Gather" input: "sizes" input: "first" output: "size" }}
+        node {{ op_type: "Cast" input: "size" output: "divisor" attribute {{ name: "to" type: INT i: 1 }} }}
+        node {{ op_type: "Div" name: "divide" input: "h" input: "divisor" output: "logits" }} }}""", tmp_path / "model.onnx")
+    refused(tmp_path, path, "dp=2", "cross_entropy", MIXES.format("the model").replace("mixes samples", "computes with its size"))
 
 
 def test_a_plan_file_with_nothing_but_padding_is_refused(tmp_path):
