@@ -31,6 +31,18 @@ TEST(ModelTraits, ResultsDifferWhereShapesAreTheSame) {
   EXPECT_TRUE(areAlike(kResultsTrait, own, "input 1x8: 5 -2 0.001"));
 }
 
+TEST(ModelTraits, ResultsOfHalvesAreAlikeWhereTheirConstantsAreRounded) {
+  const auto areHalvesAlike = [](const std::string &type, const std::string &second) {
+    return areAlike(kResultsTrait, "weights " + type + ": 1 0.5", "weights " + type + ": 1 " + second);
+  };
+  EXPECT_TRUE(areHalvesAlike("bf16", "0.51"));
+  EXPECT_TRUE(areHalvesAlike("bf16 and f32", "0.51"));
+  EXPECT_FALSE(areHalvesAlike("bf16", "0.53"));
+  EXPECT_TRUE(areHalvesAlike("f16", "0.502"));
+  EXPECT_FALSE(areHalvesAlike("f16", "0.51"));
+  EXPECT_FALSE(areHalvesAlike("f32", "0.502"));
+}
+
 static bool areOtherResultsSeen(const std::string &one, const std::string &other) {
   EXPECT_TRUE(areAlike(kResultsTrait, one + ": 1", other + ": 1"));
   return !areAlike(kResultsTrait, one + ": 1", other + ": 2");
