@@ -17,6 +17,7 @@
 
 namespace dtc::io {
 
+inline constexpr const char *kMasksTrait = "masks";
 inline constexpr const char *kScaleTrait = "scale of scores";
 inline constexpr const char *kAnglesTrait = "smallest rotary angle";
 /// dtc/Interpreter/DrawnResults.h. Without a word of what differs, so it is compared last.
@@ -24,6 +25,8 @@ inline constexpr const char *kResultsTrait = "results";
 
 /// Numbers between semicolons.
 std::string numbersText(const std::vector<double> &numbers);
+/// Angles of inputs of these sizes. Some models turn positions by parts of the whole length.
+std::string anglesText(const std::vector<double> &angles, const std::string &sizes);
 std::string resultsText(const std::string &shapes, const std::vector<double> &values);
 
 /// Whether models may have these texts of one trait and be the same.

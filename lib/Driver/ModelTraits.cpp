@@ -46,7 +46,7 @@ static void addAttention(ModuleOp module, std::map<std::string, std::string> &tr
   if (!scales.empty())
     traits[io::kScaleTrait] = io::numbersText({scales.begin(), scales.end()});
   if (!masks.empty() && !hasUnknown)
-    traits["masks"] = llvm::join(masks, "; ");
+    traits[io::kMasksTrait] = llvm::join(masks, "; ");
 }
 
 std::map<std::string, std::string> traitsOf(ModuleOp module, const training::TrainOptions &train) {
@@ -113,7 +113,7 @@ std::map<std::string, std::string> computedTraitsOf(const import::ImportedModel 
   interpreter::DrawnResults results = interpreter::drawnResults(forward, data);
   std::map<std::string, std::string> traits;
   if (!results.angles.empty())
-    traits[io::kAnglesTrait] = io::numbersText(results.angles);
+    traits[io::kAnglesTrait] = io::anglesText(results.angles, results.inputSizes);
   if (!results.values.empty())
     traits[io::kResultsTrait] = io::resultsText(results.shapes, results.values);
   return traits;

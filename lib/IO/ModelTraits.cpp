@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <sstream>
 
 namespace dtc::io {
@@ -21,6 +22,9 @@ double mostOfResults(const std::string &shapes) {
          : shapes.find("f16") != std::string::npos ? 3e-3
                                                    : 2e-4;
 }
+
+/// Between angles and sizes.
+constexpr const char *kOfInputs = " in inputs of ";
 
 std::string numberText(double number) {
   char text[32];
@@ -49,6 +53,25 @@ bool areConstantsAlike(const std::string &one, const std::string &other) {
       return std::fabs(each - number) <= kOfConstants * std::fabs(number);
     });
   });
+}
+
+bool areAnglesAlike(const std::string &one, const std::string &other) {
+  const auto sizesOf = [](const std::string &text) { return text.substr(std::min(text.find(kOfInputs), text.size())); };
+  return sizesOf(one) != sizesOf(other) || areConstantsAlike(one, other);
+}
+
+/// Whether one of them has all that the other has: a file may spell out attention.
+bool areMasksAlike(const std::string &one, const std::string &other) {
+  const auto masksOf = [](const std::string &text) {
+    std::set<std::string> masks;
+    std::istringstream words(text);
+    for (std::string mask; std::getline(words >> std::ws, mask, ';');)
+      masks.insert(mask);
+    return masks;
+  };
+  const auto a = masksOf(one), b = masksOf(other);
+  return std::includes(a.begin(), a.end(), b.begin(), b.end()) ||
+         std::includes(b.begin(), b.end(), a.begin(), a.end());
 }
 
 /// What was taken of an input, and of what.
@@ -126,6 +149,10 @@ std::string numbersText(const std::vector<double> &numbers) {
   return text;
 }
 
+std::string anglesText(const std::vector<double> &angles, const std::string &sizes) {
+  return numbersText(angles) + kOfInputs + sizes;
+}
+
 std::string resultsText(const std::string &shapes, const std::vector<double> &values) {
   constexpr size_t most = 16;
   std::string text = shapes + ":";
@@ -138,8 +165,12 @@ std::string resultsText(const std::string &shapes, const std::vector<double> &va
 bool areTraitsAlike(const std::string &name, const std::string &one, const std::string &other) {
   if (name == kWindowsTrait)
     return areWindowsAlike(one, other);
-  if (name == kScaleTrait || name == kAnglesTrait)
+  if (name == kMasksTrait)
+    return areMasksAlike(one, other);
+  if (name == kScaleTrait)
     return areConstantsAlike(one, other);
+  if (name == kAnglesTrait)
+    return areAnglesAlike(one, other);
   return name == kResultsTrait ? areResultsAlike(one, other) : one == other;
 }
 

@@ -281,9 +281,9 @@ private:
   int64_t inputNumber = 0;
 };
 
-std::string shapeText(Value value) {
+std::string shapeText(ArrayRef<int64_t> shape) {
   std::string text;
-  for (int64_t size : shapeOf(value))
+  for (int64_t size : shape)
     text += (text.empty() ? "" : "x") + std::to_string(size);
   return text.empty() ? "scalar" : text;
 }
@@ -304,15 +304,25 @@ std::string shapesOf(func::FuncOp corner, func::FuncOp forward, const Reading &r
   for (BlockArgument argument : corner.getArguments()) {
     if (reading.isWeight(argument) || argument.use_empty())
       continue;
-    text += ", input " + shapeText(argument) + " of " +
-            shapeText(forward.getArgument(argument.getArgNumber()));
+    text += ", input " + shapeText(shapeOf(argument)) + " of " +
+            shapeText(shapeOf(forward.getArgument(argument.getArgNumber())));
     auto limit =
         corner.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), graph::GraphDialect::kLimit);
     if (limit)
       text += " below " + std::to_string(limit.getInt());
   }
   for (Value result : corner.front().getTerminator()->getOperands())
-    text += ", output " + shapeText(result);
+    text += ", output " + shapeText(shapeOf(result));
+  return text;
+}
+
+std::string inputSizesOf(func::FuncOp forward, const Reading &reading) {
+  std::string text;
+  for (BlockArgument argument : forward.getArguments()) {
+    auto shape = shapeOf(argument);
+    if (!reading.isWeight(argument) && !shape.empty())
+      text += (text.empty() ? "" : ", ") + shapeText(shape.drop_front());
+  }
   return text;
 }
 
@@ -345,6 +355,7 @@ DrawnResults drawnResults(func::FuncOp forward, const BufferData &data) {
   if (Run angles(corner, reading, files, 0);
       angles.steps(/*onlyConstants=*/true) <= kMostSteps && angles.run(/*onlyConstants=*/true))
     results.angles = angles.angles();
+  results.inputSizes = inputSizesOf(forward, reading);
   // Whether statistics are a batch's is said anew for each run.
   const bool hasBatchNorms = !corner.getOps<graph::BatchNormOp>().empty();
   if (hasBatchNorms || first.steps(/*onlyConstants=*/false) > kMostSteps)

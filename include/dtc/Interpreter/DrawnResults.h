@@ -25,6 +25,7 @@ struct DrawnResults {
   std::vector<double> values; ///< empty: they would take too long, or depend on rounding
   /// The smallest angle that a position of an input is turned by, of each op that has one.
   std::vector<double> angles;
+  std::string inputSizes; ///< but for the samples: angles may depend on them
 };
 
 /// The elements of a buffer in the file's order; null: the file lacks them.

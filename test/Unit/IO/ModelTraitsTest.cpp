@@ -22,6 +22,19 @@ TEST(ModelTraits, OfSomeLayersAreThoseOfAll) {
   EXPECT_FALSE(areAlike(kAnglesTrait, numbersText({0.1, 0.2}), numbersText({0.3})));
 }
 
+TEST(ModelTraits, AnglesAreComparedOfInputsOfTheSameSizes) {
+  const std::string own = anglesText({0.1}, "16");
+  EXPECT_EQ(own, "0.1 in inputs of 16");
+  EXPECT_FALSE(areAlike(kAnglesTrait, own, anglesText({0.05}, "16")));
+  EXPECT_TRUE(areAlike(kAnglesTrait, own, anglesText({0.05}, "32"))); // parts of the length
+}
+
+TEST(ModelTraits, MasksOfSomeLayersAreThoseOfAll) {
+  EXPECT_TRUE(areAlike(kMasksTrait, "causal; none", "causal"));
+  EXPECT_TRUE(areAlike(kMasksTrait, "causal; none", "none"));
+  EXPECT_FALSE(areAlike(kMasksTrait, "causal", "none"));
+}
+
 TEST(ModelTraits, ResultsDifferWhereShapesAreTheSame) {
   const std::string own = resultsText("input 1x4", {1, -2, 0.001});
   EXPECT_EQ(own, "input 1x4: 1 -2 0.001");

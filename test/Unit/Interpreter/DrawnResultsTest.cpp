@@ -77,6 +77,7 @@ TEST_F(DrawnResultsTest, DifferByAnglesAndMasks) {
   const DrawnResults own = resultsOf("0.5 causal");
   const DrawnResults turned = resultsOf("0.5 causal", "1.0", "0.25"), open = resultsOf("0.5");
   EXPECT_EQ(own.angles, std::vector<double>{1});
+  EXPECT_EQ(own.inputSizes, "8x1x4");
   EXPECT_EQ(turned.angles, std::vector<double>{0.25});
   EXPECT_GT(differenceOf(own, turned), 1e-3);
   EXPECT_EQ(open.shapes, "weights f32, input 1x8x1x4 of 2x8x1x4, output 1x4x1x4");
