@@ -57,7 +57,9 @@ public:
     });
   }
 
-  /// In parts of so many elements, the last one with what is left.
+  /// In parts of so many elements, the last one with what is left. One element alone would be a
+  /// scalar, and a kernel would take it with those of other parameters: it stays with the last
+  /// part.
   void cut(int64_t ofPart) {
     graph::TensorBuilder b(builder, update->getLoc());
     builder.setInsertionPoint(update);
@@ -68,8 +70,9 @@ public:
       for (Value result : op->getResults())
         if (!llvm::all_of(result.getUsers(), [&](Operation *user) { return has(user); }))
           made[result];
-    for (int64_t begin = 0; begin < elements; begin += ofPart) {
-      IRMapping parts = updatePart(begin, std::min(ofPart, elements - begin));
+    for (int64_t begin = 0, count; begin < elements; begin += count) {
+      count = elements - begin > ofPart + 1 ? ofPart : elements - begin;
+      IRMapping parts = updatePart(begin, count);
       for (auto &[whole, list] : made)
         list.push_back(parts.lookup(whole));
     }
@@ -135,7 +138,7 @@ struct CutOffloaded : impl::CutOffloadedBase<CutOffloaded> {
       if (bytes == 0)
         continue;
       const int64_t ofPart = schedule::passingElements(bytes, partBytes);
-      if (ofPart < update.getElements() && update.isReady())
+      if (ofPart + 1 < update.getElements() && update.isReady())
         update.cut(ofPart);
     }
   }

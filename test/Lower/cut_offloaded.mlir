@@ -70,4 +70,26 @@ module {
     %q1, %c1 = dtc.sgd_update %q, %h, %c, %lr, %scale {momentum = 0.9 : f64, weightDecay = 0.0 : f64} : (tensor<500xf32>, tensor<500xf32>, tensor<500xf32>, tensor<f64>, tensor<f32>) -> (tensor<500xf32>, tensor<500xf32>)
     return %p1, %b1, %q1, %c1 : tensor<120xf32>, tensor<120xf32>, tensor<500xf32>, tensor<500xf32>
   }
+
+  // One element that is left is no scalar beside those of other parameters: the last part has it, too.
+  // CHECK-LABEL: func.func @one_left
+  // CHECK: dtc.concat 0({{.*}}) {exec.part} : tensor<120xf32>, tensor<121xf32> -> tensor<241xf32>
+  // CHECK-LABEL: func.func @one_more
+  // CHECK-NOT: exec.part
+  func.func @one_left(
+      %p: tensor<241xf32> {dtc.role = #dtc.role<parameter, "a">},
+      %b: tensor<241xf32> {dtc.role = #dtc.role<state, "a", momentum_buffer>, dist.on_host},
+      %g: tensor<241xf32> {dtc.role = #dtc.role<gradient, "a">}, %lr: tensor<f64>, %scale: tensor<f32>)
+      -> (tensor<241xf32>, tensor<241xf32> {dist.on_host}) {
+    %p1, %b1 = dtc.sgd_update %p, %g, %b, %lr, %scale {momentum = 0.9 : f64, weightDecay = 0.0 : f64} : (tensor<241xf32>, tensor<241xf32>, tensor<241xf32>, tensor<f64>, tensor<f32>) -> (tensor<241xf32>, tensor<241xf32>)
+    return %p1, %b1 : tensor<241xf32>, tensor<241xf32>
+  }
+  func.func @one_more(
+      %p: tensor<121xf32> {dtc.role = #dtc.role<parameter, "a">},
+      %b: tensor<121xf32> {dtc.role = #dtc.role<state, "a", momentum_buffer>, dist.on_host},
+      %g: tensor<121xf32> {dtc.role = #dtc.role<gradient, "a">}, %lr: tensor<f64>, %scale: tensor<f32>)
+      -> (tensor<121xf32>, tensor<121xf32> {dist.on_host}) {
+    %p1, %b1 = dtc.sgd_update %p, %g, %b, %lr, %scale {momentum = 0.9 : f64, weightDecay = 0.0 : f64} : (tensor<121xf32>, tensor<121xf32>, tensor<121xf32>, tensor<f64>, tensor<f32>) -> (tensor<121xf32>, tensor<121xf32>)
+    return %p1, %b1 : tensor<121xf32>, tensor<121xf32>
+  }
 }
