@@ -9,7 +9,7 @@
 //
 // What is on its way to and from a host goes at 25 GB/s. To start a copy takes about 10 us, in
 // which PCIe would move 250 KB. A part of 64 MiB is copied as two or three tensors each way, so
-// that starts take less than 1 % of the time. Larger parts would gain nothing and hold more.
+// that starts take about 1 % of the time. Larger parts would gain nothing and hold more.
 #pragma once
 
 #include <cstdint>
