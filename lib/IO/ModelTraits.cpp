@@ -15,8 +15,9 @@ namespace {
 
 /// A constant in bf16 is off by 0.4 %.
 constexpr double kOfConstants = 0.01;
-/// Relative to the largest result, how much files of one model may differ by how they round constants.
-/// One file of halves has a table of cosines rounded to its type, where another computes them.
+/// Relative to the largest result, how much files of one model may differ by how they round
+/// constants. One file of halves has a table of cosines rounded to its type, where another computes
+/// them.
 double mostOfResults(const std::string &shapes) {
   return shapes.find("bf16") != std::string::npos  ? 2e-2
          : shapes.find("f16") != std::string::npos ? 3e-3
@@ -56,7 +57,9 @@ bool areConstantsAlike(const std::string &one, const std::string &other) {
 }
 
 bool areAnglesAlike(const std::string &one, const std::string &other) {
-  const auto sizesOf = [](const std::string &text) { return text.substr(std::min(text.find(kOfInputs), text.size())); };
+  const auto sizesOf = [](const std::string &text) {
+    return text.substr(std::min(text.find(kOfInputs), text.size()));
+  };
   return sizesOf(one) != sizesOf(other) || areConstantsAlike(one, other);
 }
 

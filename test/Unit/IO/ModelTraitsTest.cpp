@@ -46,7 +46,8 @@ TEST(ModelTraits, ResultsDifferWhereShapesAreTheSame) {
 
 TEST(ModelTraits, ResultsOfHalvesAreAlikeWhereTheirConstantsAreRounded) {
   const auto areHalvesAlike = [](const std::string &type, const std::string &second) {
-    return areAlike(kResultsTrait, "weights " + type + ": 1 0.5", "weights " + type + ": 1 " + second);
+    return areAlike(kResultsTrait, "weights " + type + ": 1 0.5",
+                    "weights " + type + ": 1 " + second);
   };
   EXPECT_TRUE(areHalvesAlike("bf16", "0.51"));
   EXPECT_TRUE(areHalvesAlike("bf16 and f32", "0.51"));
