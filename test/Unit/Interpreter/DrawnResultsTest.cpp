@@ -84,6 +84,26 @@ TEST_F(DrawnResultsTest, DifferByAnglesAndMasks) {
   EXPECT_GT(differenceOf(own, open), 1e-3);
 }
 
+/// Another file of the model, which rounds otherwise, would have others.
+TEST_F(DrawnResultsTest, AreLeftOutWhereRoundingDecides) {
+  const auto valuesWith = [&](const std::string &factor) {
+    func::FuncOp forward = parse(R"mlir(
+func.func @forward(%w: tensor<4x4xf32> {dtc.role = #dtc.role<parameter, "w">},
+                   %x: tensor<2x4xf32> {dtc.role = #dtc.role<input, "x">})
+    -> (tensor<2x4xf32> {dtc.role = #dtc.role<output, "y">}) {
+  %factor = arith.constant dense<)mlir" +
+                                 factor + R"mlir(> : tensor<2x4xf32>
+  %h = dtc.contract %x [0, 2], %w [1, 2] -> [0, 1] : tensor<2x4xf32>, tensor<4x4xf32> -> tensor<2x4xf32>
+  %large = arith.mulf %h, %factor : tensor<2x4xf32>
+  %y = math.sin %large : tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+})mlir");
+    return drawnResults(forward, [](StringRef) { return DenseElementsAttr(); }).values;
+  };
+  EXPECT_FALSE(valuesWith("1.0").empty());
+  EXPECT_TRUE(valuesWith("1.0e+06").empty());
+}
+
 /// A corner's results are the first of the whole function's.
 TEST_F(DrawnResultsTest, CornersAreComputedFromFirstElements) {
   func::FuncOp whole = parse(R"mlir(
