@@ -53,10 +53,8 @@ Hang readHang(const char *name) {
   return {text.substr(0, nameEnd), parseNumber(name, text.c_str() + nameEnd + 1)};
 }
 
-} // namespace
-
-const Settings &settings() {
-  static const Settings read = {
+Settings &ownSettings() {
+  static Settings read = {
       readNumber("DTC_EMULATED_GPU_MEMORY", uint64_t(16) << 30),
       readNumber("DTC_EMULATED_GPU_CONTEXT", uint64_t(512) << 20),
       readNumber("DTC_EMULATED_NCCL_MEMORY", uint64_t(256) << 20),
@@ -74,5 +72,11 @@ const Settings &settings() {
   };
   return read;
 }
+
+} // namespace
+
+const Settings &settings() { return ownSettings(); }
+
+void setCollectiveTimeout(std::chrono::seconds time) { ownSettings().collectiveTimeout = time; }
 
 } // namespace dtc::emulator

@@ -1,6 +1,7 @@
 // What the environment says about the emulated machine.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -21,7 +22,7 @@ struct Settings {
   int devices;                            // DTC_EMULATED_GPU_COUNT
   uint64_t seed;                          // DTC_EMULATED_GPU_SEED
   std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none
-  std::chrono::seconds collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
+  std::atomic<std::chrono::seconds> collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
   size_t hardwareQueues;                  // DTC_EMULATED_GPU_QUEUES; 0: one for each stream
   std::vector<uint64_t> productTimes; // DTC_EMULATED_CUBLASLT_MS: "30,10,20"; empty: the true ones
   int ncclVersion;                    // DTC_EMULATED_NCCL_VERSION
@@ -33,5 +34,8 @@ struct Settings {
 
 /// Read once. A value that isn't a number ends the program with a message.
 const Settings &settings();
+
+/// Of the process, from now on: for tests of ranks that wait for others in vain.
+void setCollectiveTimeout(std::chrono::seconds time);
 
 } // namespace dtc::emulator

@@ -221,7 +221,7 @@ ncclResult_t split(Communicator &parent, int color, int key, ncclComm_t *result,
   ++parent.splits;
   parent.split = {color, key, config ? isBlocking(config) : parent.isBlocking, result};
   *result = nullptr;
-  auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout;
+  auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout.load();
   while (!finishSplit(parent)) {
     if (!parent.isBlocking)
       return ncclInProgress;

@@ -73,7 +73,8 @@ LocalClique::Lock LocalClique::begin() {
 
 template <typename Condition>
 void LocalClique::await(Lock &lock, unsigned rank, const std::string &what, Condition &&condition) {
-  auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout;
+  const std::chrono::seconds timeout = settings().collectiveTimeout;
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!condition()) {
     if (isAborted)
       throw Aborted();
@@ -84,8 +85,8 @@ void LocalClique::await(Lock &lock, unsigned rank, const std::string &what, Cond
         fail("rank " + std::to_string(rank) + " waits in " + what + ", and the device of rank " +
              std::to_string(other) + " has failed");
     if (std::chrono::steady_clock::now() > deadline)
-      fail("rank " + std::to_string(rank) + " waited " +
-           std::to_string(settings().collectiveTimeout.count()) + " s in " + missing(what));
+      fail("rank " + std::to_string(rank) + " waited " + std::to_string(timeout.count()) +
+           " s in " + missing(what));
     changed.wait_for(lock, std::chrono::milliseconds(50));
   }
 }

@@ -12,7 +12,6 @@ namespace {
   setenv("DTC_EMULATED_GPU_MEMORY", "1G", 1);
   setenv("DTC_EMULATED_GPU_CONTEXT", "16M", 1);
   setenv("DTC_EMULATED_NCCL_MEMORY", "8M", 1);
-  setenv("DTC_EMULATED_NCCL_TIMEOUT_S", "1", 1);
   return true;
 }();
 

@@ -151,7 +151,8 @@ TEST(Executor, FailureOnOneRankEndsTheOthers) {
   addInstruction(program, collectiveOf(fbs::CollectiveKind::AllReduce, 0, 0, 64, {2}, -1));
   addInstruction(program, launchOf(0, {}, 1, 1));
   auto start = std::chrono::steady_clock::now();
-  Status status = runProgram(program, manifest, nothing, [](int, const char *) {}, kernels());
+  Status status = runRoles({&program}, manifest, nothing, [](int, const char *) {},
+                           {kernels(), std::chrono::hours(1)});
   EXPECT_EQ(status.category(), ErrorCategory::InputRefused);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
 }

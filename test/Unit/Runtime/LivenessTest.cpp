@@ -1,7 +1,9 @@
 // How ranks find out which of them is to blame where others wait.
+#include "Processes/Handshake.h"
 #include "RanksOfAWorld.h"
 
 #include <atomic>
+#include <future>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -15,6 +17,37 @@ namespace {
 class ProcessesTest : public CommunicatorTest {};
 INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesTest, testing::Values(true));
 
+/// Longer than a minute, after which ranks of a busy machine are given up.
+constexpr auto kLimit = 180s;
+
+/// A rank that shows rank 0 who it is, and says nothing more until its end.
+void fallSilent(const Launch &launch, std::future<void> end) {
+  Claim claim;
+  claim.rank = static_cast<uint32_t>(launch.rank);
+  claim.worldSize = static_cast<uint32_t>(launch.worldSize);
+  claim.isControl = 1;
+  asio::io_context io;
+  for (bool isTaken = false; !isTaken && end.wait_for(10ms) == std::future_status::timeout;) {
+    asio::ip::tcp::socket socket(io);
+    std::error_code error;
+    socket.connect({asio::ip::address_v4::loopback(), launch.port}, error);
+    if (error) // nobody listens yet
+      continue;
+    auto call = [&]() -> asio::awaitable<void> {
+      try {
+        isTaken = co_await callPeer(socket, launch.token, claim, [] {});
+      } catch (const std::system_error &) {
+        co_return; // on a busy machine it is given up, and calls again
+      }
+    };
+    asio::co_spawn(io, call, asio::detached);
+    io.restart();
+    io.run();
+    if (isTaken)
+      end.wait();
+  }
+}
+
 /// A rank whose GPU doesn't end what all have called doesn't know for whom it waits.
 TEST_P(ProcessesTest, AProcessThatDoesNotAnswerIsNamedWhereNobodyIsMissing) {
   const Launch launches[] = {launchOf(0, 2), launchOf(1, 2)};
@@ -26,6 +59,7 @@ TEST_P(ProcessesTest, AProcessThatDoesNotAnswerIsNamedWhereNobodyIsMissing) {
   }
   auto world = ProcessWorld::connect(launches[0], 20s);
   ::kill(other, SIGSTOP);
+  std::this_thread::sleep_for(2s); // its silence shows after some beats, which may come late
   const Status reason(ErrorCategory::RankLost, "rank 0 waited 2 s for its GPU");
   const Status status =
       world ? (*world)->communicator(0)->waitedTooLong(reason, std::nullopt) : world.status();
@@ -39,20 +73,11 @@ TEST_P(ProcessesTest, AProcessThatDoesNotAnswerIsNamedWhereNobodyIsMissing) {
 
 /// Rank 2 never comes.
 TEST_P(ProcessesTest, AProcessThatIsStoppedIsNoticedBeforeAllHaveMet) {
-  const Launch launches[] = {launchOf(0, 3), launchOf(1, 3)};
-  const pid_t other = ::fork();
-  if (other == 0) {
-    (void)ProcessWorld::connect(launches[1], 20s);
-    ::_exit(0);
-  }
-  std::thread stopping([other] {
-    std::this_thread::sleep_for(500ms);
-    ::kill(other, SIGSTOP);
-  });
-  auto world = ProcessWorld::connect(launches[0], 20s);
-  stopping.join();
-  ::kill(other, SIGKILL);
-  ::waitpid(other, nullptr, 0);
+  std::promise<void> end;
+  std::thread stopped([&] { fallSilent(launchOf(1, 3), end.get_future()); });
+  auto world = ProcessWorld::connect(launchOf(0, 3), kLimit);
+  end.set_value();
+  stopped.join();
   ASSERT_FALSE(world);
   EXPECT_NE(world.status().message().find("rank 1 was lost: its process has not answered for 6 s"),
             std::string::npos)
@@ -64,7 +89,7 @@ class StepsTest : public CommunicatorTest {
 protected:
   std::vector<Status> chainAfter(std::chrono::seconds patience,
                                  const std::function<Status(Communicator &)> &last) {
-    return onRanks(3, [&](Communicator &c) {
+    auto body = [&](Communicator &c) {
       c.setPulse({/*step=*/7, patience});
       char byte = 0;
       ReceiveBlock into{&byte, 1};
@@ -74,7 +99,8 @@ protected:
         status = c.send(c.rank() - 1, /*channel=*/0, {&from, 1});
       ended += !status.isOk();
       return status;
-    });
+    };
+    return onRanks(3, body, kLimit);
   }
   std::atomic<int> ended{0};
 };
@@ -95,7 +121,7 @@ TEST_P(StepsTest, TheRankThatOthersWaitForIsNamed) {
           std::this_thread::sleep_for(5ms);
         return status;
       },
-      1500ms);
+      GetParam() ? 5s : 1500ms); // processes also meet within it
   for (int rank : {0, 1}) {
     EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
     EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos)
@@ -103,6 +129,7 @@ TEST_P(StepsTest, TheRankThatOthersWaitForIsNamed) {
   }
 }
 
+/// In a second, or in a minute on a busy machine (StallFinder.h).
 TEST_P(StepsTest, OneThatHangsIsFoundBeforeTheTimeLimit) {
   auto begin = std::chrono::steady_clock::now();
   auto statuses = chainAfter(1s, [&](Communicator &) {
@@ -110,11 +137,13 @@ TEST_P(StepsTest, OneThatHangsIsFoundBeforeTheTimeLimit) {
       std::this_thread::sleep_for(5ms);
     return Status(ErrorCategory::Failed, "has hung");
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kLimit);
   for (int rank : {0, 1}) {
+    const std::string message = statuses[rank].message();
     EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
-    EXPECT_NE(statuses[rank].message().find("waited 1 s in receive"), std::string::npos)
-        << statuses[rank].message();
+    EXPECT_TRUE(message.find("waited 1 s in receive") != std::string::npos ||
+                message.find("waited 60 s in receive") != std::string::npos)
+        << message;
     EXPECT_NE(statuses[rank].message().find("for rank: 2"), std::string::npos);
   }
 }
@@ -139,20 +168,21 @@ TEST_P(StepsTest, OneThatComesToAnotherStepIsGivenMoreTime) {
 
 TEST_P(StepsTest, AnotherStepBringsTheWholeLimitBack) {
   std::atomic<bool> isOver{false};
-  expectOk(onRanks(2, [&](Communicator &c) {
+  auto body = [&](Communicator &c) {
     c.setPulse({/*step=*/7, /*patience=*/1s});
     while (c.rank() == 1 && !isOver)
       std::this_thread::sleep_for(5ms);
     if (c.rank() == 1)
       return Status::ok();
-    for (int i = 0; i < 100 && c.timeLimit() != 1s; ++i)
+    for (int i = 0; i < 1000 && c.timeLimit() == kLimit; ++i)
       std::this_thread::sleep_for(100ms);
-    const bool isFound = c.timeLimit() == 1s;
+    const bool isFound = c.timeLimit() < kLimit;
     c.setPulse({/*step=*/8, /*patience=*/60s});
-    const bool isBack = c.timeLimit() == 20s;
+    const bool isBack = c.timeLimit() == kLimit;
     isOver = true;
     return isFound && isBack ? Status::ok() : Status(ErrorCategory::Failed, "not so");
-  }));
+  };
+  expectOk(onRanks(2, body, kLimit));
 }
 
 TEST_P(StepsTest, RanksThatSayNothingHaveTheWholeLimit) {
@@ -170,7 +200,7 @@ TEST_P(ProcessesTest, OneThatHangsIsFoundOnceNoDataComes) {
   char byte = 0;
   const pid_t other = ::fork();
   if (other == 0) {
-    auto world = ProcessWorld::connect(launches[1], 30s);
+    auto world = ProcessWorld::connect(launches[1], kLimit);
     auto communicator = (*world)->communicator(1);
     communicator->setPulse(pulse);
     SendBlock block{&byte, 1};
@@ -180,14 +210,14 @@ TEST_P(ProcessesTest, OneThatHangsIsFoundOnceNoDataComes) {
     }
     ::pause();
   }
-  auto world = ProcessWorld::connect(launches[0], 30s);
+  auto world = ProcessWorld::connect(launches[0], kLimit);
   ASSERT_TRUE(world);
   auto communicator = (*world)->communicator(0);
   communicator->setPulse(pulse);
   ReceiveBlock block{&byte, 1};
   for (int piece = 0; piece < kPieces; ++piece)
     EXPECT_TRUE(communicator->receive(1, /*channel=*/0, {&block, 1}).isOk());
-  EXPECT_EQ(communicator->timeLimit(), 30s);
+  EXPECT_EQ(communicator->timeLimit(), kLimit);
   const Status status = communicator->receive(1, /*channel=*/0, {&block, 1});
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
@@ -195,18 +225,24 @@ TEST_P(ProcessesTest, OneThatHangsIsFoundOnceNoDataComes) {
       << status.message();
 }
 
+/// Comes to a step in which all hang, until that is found.
+void hang(Communicator &communicator) {
+  communicator.setPulse({/*step=*/7, /*patience=*/1s});
+  while (communicator.timeLimit() == kLimit)
+    std::this_thread::sleep_for(5ms);
+}
+
 /// All ranks have called the same, of which a device ends nothing.
 class DevicesTest : public CommunicatorTest {
 protected:
   /// `hangs` says which devices don't end though their ranks wait for no others any more.
   std::vector<Status> whereDevicesHang(const std::function<bool(int)> &hangs) {
-    return onRanks(3, [&](Communicator &c) {
-      c.setPulse({/*step=*/7, /*patience=*/1s});
-      while (c.timeLimit() != 1s)
-        std::this_thread::sleep_for(5ms);
+    auto body = [&](Communicator &c) {
+      hang(c);
       return c.deviceTookTooLong({ErrorCategory::RankLost, "a rank waited for its device"},
                                  [&] { return !hangs(c.rank()); });
-    });
+    };
+    return onRanks(3, body, kLimit);
   }
 };
 
@@ -222,18 +258,18 @@ TEST_P(DevicesTest, TheOneThatHangsIsNamed) {
 
 /// Rank 0 has nothing left for its device. The rank that it waits for isn't the one that hangs.
 TEST_P(DevicesTest, OneThatHangsIsNamedAlsoWhereAnotherRankIsMissed) {
-  auto statuses = onRanks(3, [&](Communicator &c) {
-    c.setPulse({/*step=*/7, /*patience=*/1s});
+  auto body = [&](Communicator &c) {
     char byte = 0;
     ReceiveBlock into{&byte, 1};
-    if (c.rank() == 0)
+    if (c.rank() == 0) {
+      c.setPulse({/*step=*/7, /*patience=*/1s});
       return c.receive(/*from=*/1, /*channel=*/0, {&into, 1});
-    while (c.timeLimit() != 1s)
-      std::this_thread::sleep_for(5ms);
+    }
+    hang(c);
     return c.deviceTookTooLong({ErrorCategory::RankLost, "a rank waited for its device"},
                                [&] { return c.rank() == 1; });
-  });
-  for (const Status &status : statuses)
+  };
+  for (const Status &status : onRanks(3, body, kLimit))
     EXPECT_NE(status.message().find("because of the device of rank: 2"), std::string::npos)
         << status.message();
 }
@@ -249,17 +285,15 @@ class DevicesOfThreadsTest : public CommunicatorTest {};
 INSTANTIATE_TEST_SUITE_P(Ranks, DevicesOfThreadsTest, testing::Values(false));
 
 TEST_P(DevicesOfThreadsTest, TheRunEndsAlsoWhereNoRankCanGiveUpWhatItsDeviceWaitsFor) {
-  auto statuses = onRanks(3, [&](Communicator &c) {
-    c.setPulse({/*step=*/7, /*patience=*/1s});
-    while (c.timeLimit() != 1s)
-      std::this_thread::sleep_for(5ms);
+  auto body = [](Communicator &c) {
+    hang(c);
     return c.deviceTookTooLong({ErrorCategory::RankLost, "a rank waited for its device"}, [&] {
       while (c.check().isOk())
         std::this_thread::sleep_for(5ms);
       return false;
     });
-  });
-  for (const Status &status : statuses)
+  };
+  for (const Status &status : onRanks(3, body, kLimit))
     EXPECT_EQ(status.category(), ErrorCategory::RankLost);
 }
 

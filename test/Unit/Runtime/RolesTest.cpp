@@ -175,7 +175,7 @@ TEST(Roles, AMessageThatIsNotSentEndsInTimeWithRanks) {
   auto start = std::chrono::steady_clock::now();
   Status status = runRoles({&first, &last}, manifestOfStages(), fillStages,
                            [](int, const char *) {}, {readFile(DTC_TEST_KERNELS), 300ms});
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1min);
   EXPECT_EQ(status.category(), ErrorCategory::RankLost);
   EXPECT_NE(status.message().find("s in receive at stage.receive for rank: "), std::string::npos)
       << status.message();

@@ -1,6 +1,7 @@
 // Sends and receives.
 #include "Conformance.h"
 
+#include <latch>
 #include <thread>
 
 using dtc::ErrorCategory;
@@ -159,7 +160,7 @@ TEST_P(Conformance, AMessageThatNeverComesEndsInTime) {
       DTC_TRY(rank.add(Compute, 0, 0, 64, 1));
       return rank.queue(Compute).synchronize(); // not the queue that waits
     }, 200ms);
-    EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 1min);
     EXPECT_EQ(statuses[0].category(), ErrorCategory::RankLost);
     std::string expected =
         receives ? "in receive at act.7 for rank: 1" : "in send at act.7 for rank: 1";
@@ -190,7 +191,7 @@ TEST_P(Conformance, FailureOfOneRankEndsWhatOthersWaitFor) {
     DTC_TRY(rank.copy(Compute, 0, 64, 4));
     return rank.synchronizeAll();
   }, 1h);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1min); // not the limit of an hour
   EXPECT_EQ(statuses[2].category(), ErrorCategory::InputRefused);
   for (int rank : {0, 1}) {
     EXPECT_EQ(statuses[rank].category(), ErrorCategory::RankLost);
@@ -202,19 +203,33 @@ TEST_P(Conformance, WhatIsLeftOfAnAbortedRunIsNotDone) {
   DTC_NEEDS_RANKS(2);
   if (!GetParam().dropsIssuedWork)
     GTEST_SKIP() << "kernels that were launched can't be called back";
-  // Rank 1 fails; rank 0 has far more to compute than there is time for.
-  auto start = std::chrono::steady_clock::now();
+  // Rank 1 fails; rank 0 has far more to compute than it takes to notice that.
+  constexpr int kOperations = 20000;
+  std::latch begun(2);
+  std::chrono::steady_clock::duration one{};
+  std::chrono::steady_clock::time_point begin;
   auto statuses = statusesOf(2, [&](Rank &rank) {
     DTC_TRY(rank.begin(kQueues, 64 << 20));
+    constexpr uint64_t kCount = 4 << 20;
+    auto add = [&] { return rank.add(Compute, 0, 4 * kCount, 8 * kCount, kCount); };
+    DTC_TRY(add()); // whose memory is used for the first time
+    DTC_TRY(rank.synchronizeAll());
+    const auto start = std::chrono::steady_clock::now();
+    DTC_TRY(add());
+    DTC_TRY(rank.synchronizeAll());
+    if (rank.number() == 0) {
+      begin = std::chrono::steady_clock::now();
+      one = begin - start;
+    }
+    begun.arrive_and_wait();
     if (rank.number() == 1) {
       std::this_thread::sleep_for(300ms);
       return refused("the data is wrong");
     }
-    constexpr uint64_t kCount = 4 << 20;
-    for (int i = 0; i < 20000 && rank.device.status().isOk(); ++i)
-      DTC_TRY(rank.add(Compute, 0, 4 * kCount, 8 * kCount, kCount));
+    for (int i = 0; i < kOperations && rank.device.status().isOk(); ++i)
+      DTC_TRY(add());
     return rank.synchronizeAll();
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, one * kOperations / 40);
   EXPECT_EQ(statuses[0].category(), ErrorCategory::RankLost);
 }
