@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
+from collections.abc import Iterable
 
 import numpy
 import pytest
@@ -19,6 +20,34 @@ BIN = pathlib.Path(os.environ.get("DTC_BIN", ROOT / "build" / "bin"))
 HAS_AVX512 = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text().split()
 os.environ["DTC_CALIBRATION"] = "off"  # plans must not hang on what else runs on this machine
 RECORDER = recording.recorder(BIN, MODELS)
+#: The files that take longest are begun first, so that none of them is left alone at the end.
+FIRST = [f"test_{name}" for name in (
+    "add_an_op", "cuda", "add_schedule", "add_a_target", "cuda_models", "verify", "pytorch", "pipelines", "looked_up_experts", "zero",
+    "training", "checkpoints", "rank_kills", "optimality", "add_converter", "fuzz", "compositions")]
+#: Of the target check-grid: cases run that else don't, too.
+WHOLE_GRID = "DTC_WHOLE_GRID" in os.environ
+
+
+def case(always: bool, *values: object):
+    """A case that always runs, or one that the target check-grid alone runs. It runs both."""
+    return pytest.param(*values, marks=() if always and not WHOLE_GRID else pytest.mark.grid)
+
+
+def part(cases: Iterable, share: int = 2) -> list:
+    """Of cases that prove the same with other models and plans, every second or third always runs."""
+    return [case(number % share == 0, *(each if isinstance(each, tuple) else (each,))) for number, each in enumerate(cases)]
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "grid: the target check-grid runs it")
+
+
+def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: FIRST.index(item.path.stem) if item.path.stem in FIRST else len(FIRST))
+    if not WHOLE_GRID:
+        left_out = [item for item in items if item.get_closest_marker("grid")]
+        items[:] = [item for item in items if not item.get_closest_marker("grid")]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -90,6 +119,11 @@ class Run:
 def reference(model: str, recipe: str) -> dict:
     """PyTorch's trajectory: test/models/MODEL.RECIPE.json."""
     return json.loads((MODELS / f"{model}.{recipe}.json").read_text())
+
+
+def first(steps: int, expected: dict) -> dict:
+    """Of a trajectory, for a run of so many steps."""
+    return expected | {"steps": expected["steps"][:steps]}
 
 
 def compare_steps(run, expected: dict, loss: float = 5e-6, norm: float = 1e-5) -> None:

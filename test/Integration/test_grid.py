@@ -1,15 +1,14 @@
 """Plans times models: every composition trains as PyTorch does, with clipping active in every step and ragged targets.
 
-All of them run by the target check-grid (DTC_WHOLE_GRID=1), a part always. docs/Testing.md says what the whole showed.
+All of them run by the target check-grid, a part always. docs/Testing.md says what the whole showed.
 """
 
-import os
 import zlib
 
 import numpy
 import pytest
 
-from conftest import reference
+from conftest import case, reference
 from trained_weights import compare_with_one_rank, compare_with_pytorch
 
 PLANS = {
@@ -81,10 +80,10 @@ def combinations():
 
 
 def is_chosen(*values: object) -> bool:
-    return "DTC_WHOLE_GRID" in os.environ or zlib.crc32(repr(values).encode()) % SHARE == 0
+    return zlib.crc32(repr(values).encode()) % SHARE == 0
 
 
-@pytest.mark.parametrize("model,recipe,devices,plan", [each for each in combinations() if is_chosen(*each)])
+@pytest.mark.parametrize("model,recipe,devices,plan", [case(is_chosen(*each), *each) for each in combinations()])
 def test_composition(trainer, model, recipe, devices, plan):
     expected = reference(model, recipe)
     assert min(step["grad_norm"] for step in expected["steps"]) > 0.25  # all are clipped

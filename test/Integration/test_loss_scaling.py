@@ -7,7 +7,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import BIN, MODELS, Run, call, check_call, reference
+from conftest import BIN, MODELS, Run, call, check_call, part, reference
 
 STEPS = 10
 PLANS = [
@@ -51,7 +51,7 @@ def compare(run: Run, expected: dict, loss: float = 2e-3, norm: float = 1e-2) ->
             assert line["nonfinite_grads"] == 0
 
 
-@pytest.mark.parametrize("devices,plan", PLANS)
+@pytest.mark.parametrize("devices,plan", part(PLANS))
 def test_trains_as_pytorch(tmp_path, devices, plan):
     expected = reference("gpt2", "fp16")
     compare(trained(compiled(tmp_path, "gpt2", devices, plan, *expected["flags"]), "gpt2"), expected)

@@ -8,7 +8,7 @@ import re
 import numpy
 import pytest
 
-from conftest import MODELS, check_call
+from conftest import MODELS, check_call, part
 
 
 def compiled(tmp_path, devices, plan, *flags):
@@ -27,7 +27,7 @@ def run(artifact, moment, monkeypatch, *flags):
     return [(step["loss"], step["grad_norm"]) for step in steps], weights.read_bytes()
 
 
-@pytest.mark.parametrize("devices,plan", [
+@pytest.mark.parametrize("devices,plan", part([
     (2, "dp=2,zero=1,micro_batch=2"),
     (2, "dp=2,zero=2,micro_batch=2"),
     (4, "dp=4,zero=1,zero_group=2,micro_batch=1"),
@@ -38,7 +38,7 @@ def run(artifact, moment, monkeypatch, *flags):
     (4, "dp=2,tp=2,zero=0,micro_batch=1"),
     (4, "pp=2,dp=2,zero=0,schedule=zb,micro_batch=1"),
     (4, "pp=2,dp=2,zero=1,schedule=zb,micro_batch=1"),
-])
+]))
 def test_moments_agree_bitwise(tmp_path, monkeypatch, devices, plan):
     artifact = compiled(tmp_path, devices, plan, "--clip-grad-norm", 0.5)
     expected = run(artifact, "start", monkeypatch)

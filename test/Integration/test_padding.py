@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import llama_graph
-from conftest import MODELS, call, check_call, compare_steps, reference
+from conftest import MODELS, call, case, check_call, compare_steps, reference
 from test_context_parallel import sent_and_priced
 from test_cuda import emulator  # noqa: F401 (a fixture that applies by itself)
 from test_memory import check_prediction
@@ -122,7 +122,7 @@ def test_a_padded_vocabulary_is_not_counted_as_the_models(tmp_path):
     assert wasted == pytest.approx(3 * 2 * 6 * 16 * 3 * 64, rel=1e-6)
 
 
-@pytest.mark.parametrize("smoothing,weighted", [(0.1, False), (0, True), (0.1, True)])
+@pytest.mark.parametrize("smoothing,weighted", [case(False, 0.1, False), case(False, 0, True), case(True, 0.1, True)])
 def test_classes_of_smoothed_and_weighted_losses(tmp_path, smoothing, weighted):
     """1,021 classes are 1,024 for two ranks, and those alone for one. A few have no weight."""
     path = llama_graph.write(tmp_path / "m.onnx", llama_graph.Llama(1, 64, 2, 2, 128, 1021, 16))

@@ -8,7 +8,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, call, check_call, compare_steps, reference
+from conftest import MODELS, call, case, check_call, compare_steps, reference
 
 TRAINED = {
     "mlp": "adamw", "gpt2": "adamw", "gpt2_mask": "adamw", "llama": "adamw", "resnet_tiny": "adamw", "bert": "adamw",
@@ -31,8 +31,13 @@ def flags_of(expected: dict) -> list[str]:
     return flags
 
 
-@pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (4, "dp=2,tp=2")], ids=["one", "dp2tp2"])
-@pytest.mark.parametrize("model", TRAINED)
+# What ONNX has, too, trains on one rank there. These two take longest to compile so.
+SLOW = {("points", 1), ("recurrent", 4)}
+
+
+@pytest.mark.parametrize("model,devices,plan", [
+    case((model, devices) not in SLOW and (devices == 4 or model not in EXPORTED), model, devices, plan)
+    for model in TRAINED for devices, plan in ((1, "dp=1"), (4, "dp=2,tp=2"))])
 def test_training(trainer, model, devices, plan):
     expected = reference(model, TRAINED[model])
     run = trainer.train(f"{model}.pt2", model, *flags_of(expected), devices=devices, plan=plan)

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import llama_graph
-from conftest import BIN, MODELS, check_call, compare_steps, reference
+from conftest import BIN, MODELS, case, check_call, compare_steps, reference
 from trained_weights import compare_with_one_rank, compare_with_pytorch
 
 EMULATOR = BIN.parent / "lib" / "gpu-emulator"
@@ -32,13 +32,12 @@ ALWAYS = [("gpt2", 0), ("llama", 1), ("t5", 2), ("gpt2", 4), ("mixtral", 3), ("r
 
 
 def combinations():
-    """Models and plans. All run by check-grid (DTC_WHOLE_GRID=1), some always."""
+    """Models and plans. All run by check-grid, some always."""
     for model in MODEL_NAMES:
         for number, (groups, settings) in enumerate(PLANS + (OF_EXPERTS if model == "moe" else [])):
             splits = "cp" in settings or any(tp > 1 for _, _, tp, _ in groups)
-            if "DTC_WHOLE_GRID" in os.environ or (model, number) in ALWAYS:
-                if model != "resnet_tiny" or not splits:
-                    yield model, ("clip", "sgd_clip")[number % 2], groups, settings
+            if model != "resnet_tiny" or not splits:
+                yield case((model, number) in ALWAYS, model, ("clip", "sgd_clip")[number % 2], groups, settings)
 
 
 def plan_file(folder, groups, **settings):

@@ -15,7 +15,7 @@ import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import BIN, MODELS, ROOT, call, check_call, compare_steps, reference
+from conftest import BIN, MODELS, ROOT, call, case, check_call, compare_steps, reference
 
 LIVE = os.environ.get("DTC_TORCHSCRIPT_LIVE")
 FOLDER = pathlib.Path(LIVE) if LIVE else MODELS
@@ -39,8 +39,8 @@ def test_there_are_models():
     assert {"mlp", "vit"} <= set(EXPORTED)
 
 
-@pytest.mark.parametrize("devices,plan", [(1, "dp=1"), (4, "dp=2,tp=2")], ids=["one", "dp2tp2"])
-@pytest.mark.parametrize("model", TRACED)
+@pytest.mark.parametrize("model,devices,plan", [
+    case(bool(LIVE) or devices == 4, model, devices, plan) for model in TRACED for devices, plan in ((1, "dp=1"), (4, "dp=2,tp=2"))])
 def test_training(trainer, model, devices, plan):
     expected = reference(model, "sgd" if model in SGD else "adamw")
     flags = [*expected["flags"], *shapes(model)]

@@ -6,7 +6,7 @@ import re
 import pytest
 
 import llama_graph
-from conftest import MODELS, call, check_call, encode_model
+from conftest import MODELS, call, case, check_call, encode_model
 
 LINE = re.compile(r"verified (\d+) tensors of a step on (\d+) ranks?, largest difference (\S+) of "
                   r"its largest element: \S")
@@ -18,10 +18,11 @@ def verified(text: str) -> tuple[int, int, float]:
     return int(match[1]), int(match[2]), float(match[3])
 
 
-@pytest.mark.parametrize("model", [
-    "bart", "bert", "convnext", "gpt2", "gpt2_mask", "gpt_neox", "llama", "mistral", "mixtral", "mobilenet",
-    "moe", "qwen2", "resnet_tiny", "t5", "vit"])
-@pytest.mark.parametrize("plan", ["dp=2,tp=2,micro_batch=2", "tp=4", "dp=4"])
+@pytest.mark.parametrize("model,plan", [
+    case("tp=2" in plan or model in ("gpt2", "moe", "resnet_tiny", "t5"), model, plan)
+    for plan in ("dp=2,tp=2,micro_batch=2", "tp=4", "dp=4")
+    for model in ("bart", "bert", "convnext", "gpt2", "gpt2_mask", "gpt_neox", "llama", "mistral", "mixtral", "mobilenet",
+                  "moe", "qwen2", "resnet_tiny", "t5", "vit")])
 def test_ranks_compute_what_one_computes(model, plan, tmp_path):
     outcome = check_call("dtc", "compile", MODELS / f"{model}.onnx", "--loss", "cross_entropy",
                          "--devices", 4, "--global-batch", 8, "--plan", plan, "--clip-grad-norm", 1,
