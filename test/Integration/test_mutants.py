@@ -13,7 +13,7 @@ import subprocess
 
 import pytest
 
-from conftest import BIN, MODELS, check_call, reference
+from conftest import BIN, MODELS, case, check_call, reference
 from test_grid import combinations
 from test_stage_groups import plan_file
 
@@ -32,13 +32,14 @@ SAMPLE = [
 ]
 # What a recipe adds to a step. The kind of fault that it can have is planted into it.
 RECIPES = [
-    ("gpt2_dropout.pt2", ["--clip-grad-norm", 1], 4, "dp=2,tp=2,zero=1,micro_batch=2", "unsharded seed"),
-    ("gpt2_dropout.pt2", [], 4, "pp=2,tp=2,schedule=zb,micro_batch=2,recompute=full", "other random numbers"),
-    ("gpt2.onnx", ["--clip-grad-norm", 1, "--lora", "rank=2"], 4, "dp=2,tp=2,zero=1,micro_batch=2", "unscaled gradient"),
-    ("gpt2.onnx", ["--clip-grad-norm", 1, "--precision", "fp16"], 4, "pp=2,dp=2,zero=2,micro_batch=2,schedule=1f1b", "unscaled gradient"),
-    ("gpt2.onnx", ["--label-smoothing", 0.1], 4, "dp=1,tp=4", "tensor left out of a bucket"),
-    ("resnet_norms.pt2", ["--batch-norm", "train"], 2, "dp=2,zero=1,micro_batch=2", "lost exchange"),
-    ("mixtral.onnx", [], 4, "dp=1,ep=4,capacity=1.25,overflow=drop", "wrong order of parts"),
+    case(True, "gpt2_dropout.pt2", ["--clip-grad-norm", 1], 4, "dp=2,tp=2,zero=1,micro_batch=2", "unsharded seed"),
+    case(True, "gpt2_dropout.pt2", [], 4, "pp=2,tp=2,schedule=zb,micro_batch=2,recompute=full", "other random numbers"),
+    case(True, "gpt2.onnx", ["--clip-grad-norm", 1, "--lora", "rank=2"], 4, "dp=2,tp=2,zero=1,micro_batch=2", "unscaled gradient"),
+    case(False, "gpt2.onnx", ["--clip-grad-norm", 1, "--precision", "fp16"], 4, "pp=2,dp=2,zero=2,micro_batch=2,schedule=1f1b",
+         "unscaled gradient"),
+    case(True, "gpt2.onnx", ["--label-smoothing", 0.1], 4, "dp=1,tp=4", "tensor left out of a bucket"),
+    case(True, "resnet_norms.pt2", ["--batch-norm", "train"], 2, "dp=2,zero=1,micro_batch=2", "lost exchange"),
+    case(True, "mixtral.onnx", [], 4, "dp=1,ep=4,capacity=1.25,overflow=drop", "wrong order of parts"),
 ]
 KERNELS = {"exchanged operands of a kernel", "exchanged results of a kernel", "kernel of another place"}
 ALWAYS = {"dropped term", "doubled term", "stale parameter", "swapped gradients", "missing scale", "wrong operand", "unscaled gradient",
@@ -113,16 +114,16 @@ def test_faults_of_recipes_are_found(file, flags, devices, plan, kind, tmp_path)
 
 
 @pytest.mark.parametrize("model,devices,plan", [
-    ("bart", 2, "dp=2,zero=2,micro_batch=1"),  # a term of the norm that is far below the others
-    ("gpt2", 8, "dp=4,tp=2,zero=2,micro_batch=1"),  # a part of a gradient that isn't counted, but another one
+    case(False, "bart", 2, "dp=2,zero=2,micro_batch=1"),  # a term of the norm that is far below the others
+    case(True, "gpt2", 8, "dp=4,tp=2,zero=2,micro_batch=1"),  # a part of a gradient that isn't counted, but another one
 ])
 def test_faults_of_the_norm_and_the_count_are_found(model, devices, plan, tmp_path):
     planted(tmp_path, model, "sgd_clip", devices, plan, calls=with_microbatches(devices, plan)[1], most="12")
 
 
 @pytest.mark.parametrize("devices,plan", [
-    (4, "dp=2,cp=2,zero=2,micro_batch=1"),  # choices gathered along a wrong axis
-    (8, "cp=4,tp=2,dp=1,sp=on,cp_by=ring,micro_batch=8"),  # and in a wrong order
+    case(False, 4, "dp=2,cp=2,zero=2,micro_batch=1"),  # choices gathered along a wrong axis
+    case(True, 8, "cp=4,tp=2,dp=1,sp=on,cp_by=ring,micro_batch=8"),  # and in a wrong order
 ])
 def test_faults_before_full_experts_are_found(devices, plan, tmp_path):
     """Only the tokens that an expert has no room for show whose choices were counted before."""
@@ -130,6 +131,7 @@ def test_faults_before_full_experts_are_found(devices, plan, tmp_path):
     assert {"wrong axis", "unsharded index"} <= kinds and ("wrong chunk" in kinds or "ring" not in plan), kinds
 
 
+@pytest.mark.grid
 def test_faults_between_ranks_with_experts_are_found(tmp_path):
     """Where each token chooses one expert of each of two ranks, these may return each other's gradients."""
     kinds = planted(tmp_path, "mixtral", "sgd_clip", 8, "dp=2,ep=2,tp=2,micro_batch=2", calls=1, most="12")

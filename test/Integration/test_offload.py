@@ -8,7 +8,7 @@ import numpy
 import pytest
 from safetensors.numpy import save_file
 
-from conftest import BIN, MODELS, check_call, encode_model
+from conftest import BIN, MODELS, case, check_call, encode_model
 from test_memory import check_prediction
 from test_stage_groups import plan_file
 
@@ -161,10 +161,10 @@ def parts(folder, schedule, *flags) -> int:
 
 
 @pytest.mark.parametrize("devices,plan,flags", [
-    (1, "micro_batch=4", []),
-    (2, "dp=2,zero=1", ["--precision", "bf16"]),
-    (2, "dp=2,zero=3", ["--precision", "fp16"]),
-    (2, "pp=2,dp=1,schedule=1f1b,micro_batch=4", ["--optimizer", "adam", "--clip-grad-norm", 0.01]),
+    case(False, 1, "micro_batch=4", []),
+    case(False, 2, "dp=2,zero=1", ["--precision", "bf16"]),
+    case(True, 2, "dp=2,zero=3", ["--precision", "fp16"]),
+    case(True, 2, "pp=2,dp=1,schedule=1f1b,micro_batch=4", ["--optimizer", "adam", "--clip-grad-norm", 0.01]),
 ])
 def test_large_parameters_pass_in_parts(wide, tmp_path, devices, plan, flags):
     common = ["--devices", devices, "--target", "cpu", "--cluster", "cpu", *flags, "--plan"]

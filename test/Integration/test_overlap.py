@@ -8,7 +8,7 @@ import re
 import numpy
 import pytest
 
-from conftest import MODELS, check_call, part
+from conftest import MODELS, case, check_call, part
 
 
 def compiled(tmp_path, devices, plan, *flags):
@@ -75,7 +75,8 @@ def test_gradients_are_summed_beside_the_backward_pass(tmp_path, devices, plan, 
     assert facts["in_flight"]["all_reduce"]["bytes"] > share * whole
 
 
-@pytest.mark.parametrize("devices,plan", [(2, "dp=2,zero=1"), (2, "dp=2,zero=1,micro_batch=1"), (4, "dp=4,zero=1,zero_group=2")])
+@pytest.mark.parametrize("devices,plan", [
+    case(True, 2, "dp=2,zero=1"), case(False, 2, "dp=2,zero=1,micro_batch=1"), case(True, 4, "dp=4,zero=1,zero_group=2")])
 def test_what_the_update_divides_is_scattered_beside_the_backward_pass(trainer, devices, plan):
     """All but the last of two buckets of some 25 MB, with the bits of plain dp. Groups of ranks add up in another order."""
     def train(spec):
