@@ -138,7 +138,7 @@ def test_faults_between_ranks_with_experts_are_found(tmp_path):
     assert {"wrong order of parts", "group without an axis", "group with another axis", "lost exchange"} <= kinds, kinds
 
 
-@pytest.mark.parametrize("model", ["gpt2", "llama"])
+@pytest.mark.parametrize("model", [case(True, "gpt2"), case(False, "llama")])
 def test_faults_in_calls_of_a_gpu_are_found(model, tmp_path):
     """Attention reads parts of one product, and writes its gradients to where they are joined."""
     flags = [*reference(model, "clip")["flags"], "--target", "cuda", "--arch", "sm_90", "--precision", "bf16"]

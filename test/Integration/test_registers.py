@@ -51,11 +51,8 @@ CASES = list(dict.fromkeys([
 ]))  # plans have one device, too
 ALWAYS = {
     ("mlp.onnx", "fp32", *ONE), ("gpt2.onnx", "fp32", *ONE), ("llama.onnx", "bf16", *ONE), ("moe.onnx", "bf16", *ONE),
-    ("gpt2.onnx", "fp16", *ONE), ("convnext.onnx", "bf16", *ONE), ("codes.pt2", "bf16", *ONE), ("hf/mamba.pt2", "bf16", *ONE),
-    ("t5.onnx", "fp16", *ONE),
-    ("gpt2.onnx", "bf16", 2, "dp=2,zero=3,micro_batch=2"), ("gpt2.onnx", "bf16", 2, "cp=2,cp_by=ring"),
-    ("llama.onnx", "bf16", 2, "pp=2,dp=1,schedule=zbv,micro_batch=1"), ("llama.onnx", "bf16", 2, "tp=2,recompute=full"),
-    ("mixtral.onnx", "bf16", 4, "dp=2,ep=2"),
+    ("convnext.onnx", "bf16", *ONE), ("t5.onnx", "fp16", *ONE), ("gpt2.onnx", "bf16", 2, "cp=2,cp_by=ring"),
+    ("llama.onnx", "bf16", 2, "pp=2,dp=1,schedule=zbv,micro_batch=1"),
 }
 assert ALWAYS <= set(CASES)
 ALL = bool(os.environ.get("DTC_ALL_OF_CUDA"))
