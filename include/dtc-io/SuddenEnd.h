@@ -17,6 +17,10 @@ namespace dtc::io {
 /// Ends the process so where it would abort for lack of memory. Called once by each program.
 void endSuddenlyWithoutMemory();
 
+/// Removes the files that aren't complete, whatever their writers do meanwhile. What they would
+/// complete afterwards isn't there.
+void removeUnfinishedFiles();
+
 /// A file under a name of its own until it is complete. While this lives it is removed at a sudden
 /// end.
 class UnfinishedFile {

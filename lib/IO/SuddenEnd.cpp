@@ -42,15 +42,19 @@ void UnfinishedFile::forget() {
   slot = nullptr;
 }
 
+void removeUnfinishedFiles() {
+  for (auto *slot = unfinished.load(); slot; slot = slot->next)
+    if (const char *path = slot->path.load())
+      ::unlink(path);
+}
+
 static std::atomic<bool> isEnding{false};
 
 void endSuddenly(ErrorCategory category, const char *where, const char *what) {
   // Threads run out of memory together; the first one's line is enough.
   while (isEnding.exchange(true))
     ::pause();
-  for (auto *slot = unfinished.load(); slot; slot = slot->next)
-    if (const char *path = slot->path.load())
-      ::unlink(path);
+  removeUnfinishedFiles();
   std::array<iovec, 6> line;
   size_t count = 0;
   for (const char *text : {static_cast<const char *>(program_invocation_short_name),

@@ -5,6 +5,7 @@
 
 #include "dtc-io/ExitCodes.h"
 #include "dtc-io/PrintableLine.h"
+#include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CPU/ThreadTeam.h"
 #include "dtc-rt/Processes/LocalProcesses.h"
 #include "dtc-rt/Processes/ProcessCommunicator.h"
@@ -37,7 +38,7 @@ void sayRateEnds(const LearningRateInfo &rate, int64_t steps) {
                  static_cast<long long>(rate.totalSteps), static_cast<long long>(steps));
 }
 
-Status openResults(Session &session) {
+Status openResults(Session &session, EndWatch &watch) {
   const Manifest &manifest = session.manifest();
   int64_t epoch = (session.data.numSamples() + manifest.globalBatch - 1) / manifest.globalBatch;
   session.numSteps = session.options.steps.value_or(epoch);
@@ -79,7 +80,7 @@ Status openResults(Session &session) {
   Result<MetricsReporter> metrics = MetricsReporter::create(setup, session.options.log);
   if (!metrics)
     return metrics.status();
-  session.metrics.emplace(std::move(*metrics));
+  watch.change([&] { session.metrics.emplace(std::move(*metrics)); });
   return Status::ok();
 }
 
@@ -111,20 +112,18 @@ Status runWorker(RankWorker &worker) {
 
 namespace {
 
-void discardResults(Session &session) {
-  if (session.weightWriter)
-    session.weightWriter->discard();
-  if (session.outputWriter)
-    session.outputWriter->discard();
+/// Threads of the run may be at work on all of it.
+void discardResults(const Session &session) {
+  io::removeUnfinishedFiles();
   if (session.checkpoints)
-    session.checkpoints->folder.removePartials();
+    session.checkpoints->folder.abandon();
   if (session.metrics)
     session.metrics->discardEmptyLog();
 }
 
 /// Ends the process although a rank hangs, or what is left of it. There is no session before it is
 /// opened. Where files can't be removed either, they are left.
-[[noreturn]] void leaveBehind(Session *session, const Status &reason) {
+[[noreturn]] void leaveBehind(const Session *session, const Status &reason) {
   if (std::optional<ParentLink> parent = ParentLink::find())
     parent->tell(reason);
   else
@@ -200,8 +199,8 @@ Status saveResults(Session &session) {
 namespace {
 
 /// From the opened artifact to the saved results.
-Status runSession(Session &session, World &world) {
-  if (Status status = openResults(session); !status.isOk())
+Status runSession(Session &session, World &world, EndWatch &watch) {
+  if (Status status = openResults(session, watch); !status.isOk())
     return status;
   Status status = runRanks(session, world);
   std::string summary = session.metrics ? session.metrics->finish() : "";
@@ -318,7 +317,7 @@ Status runAsProcess(const RunOptions &options) {
     auto agreement = world.communicator(options.launch->rank)->forQueue("agreement");
     if (Status status = checkAgreement(*session, *agreement); !status.isOk())
       return status;
-    return runSession(*session, world);
+    return runSession(*session, world, watch);
   };
   Status status = world.close(work());
   return status.isOk() ? stopOf(*session) : status;
@@ -339,7 +338,7 @@ Status run(const RunOptions &options) {
     return session.status();
   ThreadWorld world(static_cast<int>((*session)->manifest().worldSize), options.timeLimit());
   EndWatch watch(world, [&](const Status &reason) { leaveBehind(session->get(), reason); });
-  Status status = runSession(**session, world);
+  Status status = runSession(**session, world, watch);
   return status.isOk() ? stopOf(**session) : status;
 }
 

@@ -7,6 +7,8 @@
 #include "dtc-rt/Status.h"
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,7 +25,8 @@ public:
   /// The folder that another process of this run holds.
   static CheckpointFolder visit(const std::string &path);
   CheckpointFolder(CheckpointFolder &&other) noexcept
-      : path(std::move(other.path)), descriptor(std::exchange(other.descriptor, -1)) {}
+      : path(std::move(other.path)), descriptor(std::exchange(other.descriptor, -1)),
+        ending(std::move(other.ending)) {}
   CheckpointFolder &operator=(CheckpointFolder &&) = delete;
   ~CheckpointFolder();
 
@@ -38,11 +41,19 @@ public:
   void removeAllBut(int64_t newest) const;
   /// Removes what isn't complete; nothing where another process holds the folder.
   void removePartials() const;
+  /// The same while another thread may be writing. No checkpoint gets its name from now on: it may
+  /// lack what was removed.
+  void abandon() const;
 
 private:
   CheckpointFolder() = default;
   std::string path;
   int descriptor = -1;
+  struct Ending {
+    std::mutex mutex;
+    bool isAbandoned = false;
+  };
+  std::unique_ptr<Ending> ending = std::make_unique<Ending>();
 };
 
 } // namespace dtc::rt

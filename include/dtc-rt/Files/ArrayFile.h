@@ -61,7 +61,6 @@ public:
   /// Where the elements of entry `index` go.
   char *data(size_t index) { return file.data() + offsets[index]; }
   Status commit() { return file.commit(); }
-  void discard() { file.discard(); }
 
 private:
   SafetensorsWriter(OutputFile file, std::vector<uint64_t> offsets)

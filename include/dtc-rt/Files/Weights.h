@@ -63,11 +63,6 @@ public:
   void put(size_t parameter, const Part &part, DType dtype, const char *source);
   /// Parameters that no rank put in come from `reader`.
   Status finish(const WeightReader &reader, const std::vector<bool> &wasPut);
-  /// Leaves no file; for a run that ends with ranks still at work.
-  void discard() {
-    if (file)
-      file->discard();
-  }
 
 private:
   explicit WeightWriter(const Manifest &manifest) : manifest(&manifest) {}

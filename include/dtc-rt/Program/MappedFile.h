@@ -40,11 +40,10 @@ public:
   char *data() { return bytes; }
   size_t size() const { return length; }
   Status commit();
-  /// Removes the file from its folder; its bytes may still be written.
-  void discard();
 
 private:
   OutputFile() = default;
+  void discard();
   Status open(Writers writers);
   std::string path; ///< at the end of its links
   std::string temporary;

@@ -84,6 +84,9 @@ std::vector<int64_t> CheckpointFolder::steps() const {
 Status CheckpointFolder::commit(const std::string &partial, int64_t step) const {
   syncFolder(partial);
   std::string target = nameOf(step), old = partial + "-replaced";
+  std::lock_guard lock(ending->mutex);
+  if (ending->isAbandoned)
+    return failed(target + ": isn't made, as the run has ended");
   std::error_code error;
   if (fs::exists(target, error))
     fs::rename(target, old, error);
@@ -116,6 +119,12 @@ void CheckpointFolder::removePartials() const {
   std::error_code error;
   for (const std::string &name : partials)
     fs::remove_all(path + "/" + name, error);
+}
+
+void CheckpointFolder::abandon() const {
+  std::lock_guard lock(ending->mutex);
+  ending->isAbandoned = true;
+  removePartials();
 }
 
 } // namespace dtc::rt

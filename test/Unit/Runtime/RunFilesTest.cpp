@@ -1,5 +1,6 @@
 #include "TestArtifact.h"
 
+#include "dtc-rt/Checkpoint/Folder.h"
 #include "dtc-rt/Files/LogFile.h"
 #include "dtc-rt/Files/OutputConflicts.h"
 #include "dtc-rt/Program/MappedFile.h"
@@ -179,6 +180,38 @@ TEST(OutputFile, ALinkKeepsAndItsTargetIsWritten) {
     EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
     EXPECT_EQ(readFile(folder / "runs/w"), text);
   }
+}
+
+/// A process that ends removes it while another thread completes it.
+TEST(OutputFile, IsNotThereOnceItWasRemovedUnfinished) {
+  TemporaryFolder folder;
+  {
+    auto file = OutputFile::create(folder / "w", 4);
+    ASSERT_TRUE(file) << file.status().message();
+    dtc::io::removeUnfinishedFiles();
+    std::memcpy(file->data(), "1234", 4);
+    EXPECT_FALSE(file->commit().isOk());
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder / ""));
+}
+
+/// Its files may be removed as another thread gives it its name.
+TEST(CheckpointFolder, HasNoNewCheckpointOnceItIsAbandoned) {
+  TemporaryFolder folder;
+  auto checkpoints = CheckpointFolder::claim(folder / "c");
+  ASSERT_TRUE(checkpoints) << checkpoints.status().message();
+  auto writePartial = [&](int64_t step) {
+    std::string partial = checkpoints->nameOf(step) + kPartialSuffix + std::to_string(::getpid());
+    std::filesystem::create_directory(partial);
+    writeFile(partial + "/rank-0.safetensors", "x");
+    return partial;
+  };
+  ASSERT_TRUE(checkpoints->commit(writePartial(1), 1).isOk());
+  const std::string partial = writePartial(2);
+  checkpoints->abandon();
+  EXPECT_FALSE(std::filesystem::exists(partial));
+  EXPECT_FALSE(checkpoints->commit(writePartial(2), 2).isOk());
+  EXPECT_EQ(checkpoints->steps(), std::vector<int64_t>{1});
 }
 
 TEST(PartialFiles, ThoseOfLivingProcessesStay) {
