@@ -30,6 +30,14 @@ static std::optional<std::string> maskOf(graph::AttentionOp attention) {
   return attention.getCausal() ? "causal" : "none";
 }
 
+/// By which rows were given to their experts; null: otherwise.
+static graph::TopKOp chooserOf(graph::DispatchOp dispatch) {
+  Operation *op = dispatch.getChoices().getDefiningOp();
+  while (op && !isa<graph::TopKOp>(op) && op->getNumOperands() == 1)
+    op = op->getOperand(0).getDefiningOp();
+  return dyn_cast_if_present<graph::TopKOp>(op);
+}
+
 /// Of the masks and scales of attention, those that all of it has.
 static void addAttention(ModuleOp module, std::map<std::string, std::string> &traits) {
   std::set<std::string> masks;
@@ -59,6 +67,12 @@ std::map<std::string, std::string> traitsOf(ModuleOp module, const training::Tra
           const int64_t keys = graph::shapeOf(attention.getKey())[1];
           if (attention.getCausal())
             windows.insert({keys, std::min<int64_t>(attention.getWindow().value_or(keys), keys)});
+        })
+        .Case<graph::DispatchOp>([&](auto dispatch) {
+          if (graph::TopKOp chooser = chooserOf(dispatch))
+            found["experts of a token"].insert(
+                std::to_string(graph::shapeOf(chooser.getResult()).back()) + " of " +
+                std::to_string(dispatch.getExperts()));
         })
         .Case<graph::ActivationOp>([&](auto activation) {
           found["activations"].insert(graph::stringifyActivation(activation.getKind()).str());

@@ -10,6 +10,7 @@
 //   scale of scores        0.125
 //   activations    gelu_tanh
 //   norms' eps     1e-05
+//   experts of a token     2 of 4
 //   adapters       alpha 8
 //
 // A trait lists what occurs anywhere, as batches and sequences of other sizes may have other ops.

@@ -9,6 +9,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -28,6 +29,21 @@ constexpr double kMostSteps = 2e8;
 /// the largest; else something was chosen by rounding.
 constexpr double kNudge = 1e-6, kMostMoved = 5e-5;
 
+/// Files of one model may have inputs in another order. So these are numbered by what is the same
+/// in all files, and by names where several have that.
+struct DrawnInput {
+  BlockArgument argument;
+  std::string content; ///< in words
+  std::string name;
+  bool isNamed = false; ///< others could be taken for it
+
+  /// Without sizes: those of another file may be of longer sequences.
+  auto key() const { return std::pair(shapeOf(argument).size(), content); }
+  bool operator<(const DrawnInput &other) const {
+    return std::pair(key(), name) < std::pair(other.key(), other.name);
+  }
+};
+
 double elementsOf(Value value) {
   return double(cast<RankedTensorType>(value.getType()).getNumElements());
 }
@@ -37,6 +53,7 @@ class Reading {
 public:
   Reading(func::FuncOp corner, const BufferData &data) : corner(corner), data(data) {
     findConstants();
+    findInputs();
   }
 
   /// What doesn't depend on inputs and weights.
@@ -60,8 +77,40 @@ public:
     graph::RoleAttr role = roleOf(argument);
     return role.getKind() == RoleKind::Parameter || role.getKind() == RoleKind::Buffer;
   }
+  /// In the order of their numbers.
+  ArrayRef<DrawnInput> drawnInputs() const { return inputs; }
+  int64_t numberOf(BlockArgument input) const {
+    return llvm::find_if(inputs, [&](const DrawnInput &each) { return each.argument == input; }) -
+           inputs.begin();
+  }
+  /// What an index must be below; null: it is no index.
+  IntegerAttr limitOf(BlockArgument input) const {
+    return func::FuncOp(corner).getArgAttrOfType<IntegerAttr>(input.getArgNumber(),
+                                                              graph::GraphDialect::kLimit);
+  }
 
 private:
+  /// Masks are all alike.
+  void findInputs() {
+    constexpr const char *kMask = " of a mask";
+    for (BlockArgument argument : corner.getArguments()) {
+      if (isWeight(argument) || argument.use_empty())
+        continue;
+      std::string content;
+      if (IntegerAttr limit = limitOf(argument))
+        content = " below " + std::to_string(limit.getInt());
+      else if (!isa<FloatType>(getElementTypeOrSelf(argument.getType())))
+        content = kMask;
+      inputs.push_back({argument, content, roleOf(argument).getName().str()});
+    }
+    llvm::sort(inputs);
+    for (DrawnInput &input : inputs)
+      input.isNamed =
+          input.content != kMask && llvm::count_if(inputs, [&](const DrawnInput &other) {
+                                      return other.key() == input.key();
+                                    }) > 1;
+  }
+
   /// Buffers that with constants alone become the argument of a sine or cosine are angles.
   void findConstants() {
     for (BlockArgument argument : corner.getArguments())
@@ -95,6 +144,7 @@ private:
   func::FuncOp corner;
   const BufferData &data;
   DenseSet<Value> constants, angles;
+  std::vector<DrawnInput> inputs;
 };
 
 using FileTypes = llvm::StringMap<RankedTensorType>;
@@ -200,11 +250,11 @@ private:
   /// limit are masks, which hide nothing.
   Tensor sample(BlockArgument argument) {
     Tensor tensor(cast<RankedTensorType>(argument.getType()));
-    auto limit =
-        corner.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), graph::GraphDialect::kLimit);
+    const IntegerAttr limit = reading.limitOf(argument);
+    const auto inputNumber = static_cast<uint64_t>(reading.numberOf(argument));
     const Strides strides = stridesOf(tensor.shape());
     for (int64_t i = 0; i < tensor.size(); ++i) {
-      uint64_t place = 1 + uint64_t(inputNumber) * 0x9e37;
+      uint64_t place = 1 + inputNumber * 0x9e37;
       for (int64_t dim = 0, rest = i; dim < tensor.rank(); rest %= strides[dim++])
         place = place * 0x100000001b3 + static_cast<uint64_t>(rest / strides[dim]);
       const double number = drawn(0, place);
@@ -214,7 +264,6 @@ private:
         tensor.ints[i] =
             limit ? static_cast<int64_t>((number + 1) / 2 * double(limit.getInt())) : 1;
     }
-    ++inputNumber;
     return tensor;
   }
 
@@ -278,7 +327,6 @@ private:
   llvm::DenseMap<Value, std::unique_ptr<const DrawnWeight>> weights;
   llvm::DenseMap<Value, TensorRef> values;
   std::vector<double> foundAngles;
-  int64_t inputNumber = 0;
 };
 
 std::string shapeText(ArrayRef<int64_t> shape) {
@@ -286,6 +334,12 @@ std::string shapeText(ArrayRef<int64_t> shape) {
   for (int64_t size : shape)
     text += (text.empty() ? "" : "x") + std::to_string(size);
   return text.empty() ? "scalar" : text;
+}
+
+/// Commas and colons part the text.
+std::string wordOf(std::string name) {
+  std::replace_if(name.begin(), name.end(), [](char c) { return !llvm::isAlnum(c); }, '_');
+  return name;
 }
 
 std::string printed(Type type) {
@@ -301,15 +355,11 @@ std::string shapesOf(func::FuncOp corner, func::FuncOp forward, const Reading &r
     if (reading.isDrawn(argument))
       types.insert(printed(typeInFile(argument, reading, files).getElementType()));
   std::string text = "weights " + llvm::join(types, " and ");
-  for (BlockArgument argument : corner.getArguments()) {
-    if (reading.isWeight(argument) || argument.use_empty())
-      continue;
-    text += ", input " + shapeText(shapeOf(argument)) + " of " +
-            shapeText(shapeOf(forward.getArgument(argument.getArgNumber())));
-    auto limit =
-        corner.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), graph::GraphDialect::kLimit);
-    if (limit)
-      text += " below " + std::to_string(limit.getInt());
+  for (const DrawnInput &input : reading.drawnInputs()) {
+    text += ", input " + shapeText(shapeOf(input.argument)) + " of " +
+            shapeText(shapeOf(forward.getArgument(input.argument.getArgNumber()))) + input.content;
+    if (input.isNamed)
+      text += " named " + wordOf(input.name);
   }
   for (Value result : corner.front().getTerminator()->getOperands())
     text += ", output " + shapeText(shapeOf(result));

@@ -142,3 +142,25 @@ def test_other_angles_of_positions_are_refused(tmp_path, base):
     outcome = train(tmp_path / "llama_other.onnx", tmp_path / "saved", 2)
     words = "has other smallest rotary angle than" if base > 20000 else "has other results of the same weights"
     assert outcome.code == 3 and words in outcome.error_line(), outcome.err
+
+
+def mixture(chosen: int) -> str:
+    """Each token looks up the weights of so many of four experts."""
+    graph, (ids, floats) = llama_graph.Graph(), (llama_graph.INT64, llama_graph.FLOAT)
+    sizes = {"count": [chosen], "row": [2, 3], "factor": [3, 4]}
+    graph.lines += [f'initializer {{ name: "{name}" data_type: 7 dims: {len(values)} int64_data: {values} }}' for name, values in sizes.items()]
+    graph.lines.append(llama_graph.value_info("input", "input_ids", [1, LLAMA.sequence], ids, "USER_INPUT"))
+    x = graph.node("Gather", "embed", graph.parameter("embed.weight", LLAMA.vocabulary, 8), "input_ids")
+    graph.lines.append(f'node {{ input: "{graph.linear("router", x, 8, 4)}" input: "count" output: "factors" output: "experts" op_type: "TopK" }}')
+    weights = graph.node("Gather", "weights", graph.parameter("experts.weight", 4, 8, 8), "experts")
+    rows = graph.node("Mul", "weighted", graph.node("Unsqueeze", "rows", x, "row"), graph.node("Unsqueeze", "of_row", "factors", "factor"))
+    y = graph.node("MatMul", "products", rows, weights)
+    logits = graph.linear("logits", graph.node("ReduceSum", "sum", y, "row", keepdims=0), 8, LLAMA.vocabulary)
+    graph.lines.append(llama_graph.value_info("output", logits, [1, LLAMA.sequence, LLAMA.vocabulary], floats))
+    return 'ir_version: 10 opset_import { version: 24 } graph { name: "mixture"\n' + "\n".join(graph.lines) + "\n}"
+
+
+def test_another_number_of_experts_is_another_model(tmp_path):
+    runs = [train(encode_model(mixture(chosen), tmp_path / f"{chosen}.onnx"), tmp_path / "saved", 3 - chosen, "--init") for chosen in (2, 1)]
+    assert runs[0].code == 0, runs[0].err
+    assert runs[1].code == 3 and "has other experts of a token than 1 of 4: 2 of 4" in runs[1].error_line(), runs[1].err

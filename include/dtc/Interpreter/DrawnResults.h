@@ -6,6 +6,9 @@
 //
 //   input 1x4 of 8x32 below 512, output 1x4x4     -0.81 2.07 0.33 ...
 //
+// Inputs that have the same number of dimensions and limits are told apart by their names, and are
+// "named" so.
+//
 // One sample is computed, and a few of its positions and features; of a causal model that is a few
 // positions of each layer.
 #pragma once

@@ -84,6 +84,35 @@ TEST_F(DrawnResultsTest, DifferByAnglesAndMasks) {
   EXPECT_GT(differenceOf(own, open), 1e-3);
 }
 
+/// Files of one model may have them in any order. Where they have other names, nobody knows which
+/// is which, and nothing is compared.
+TEST_F(DrawnResultsTest, AreThoseOfInputsByTheirNames) {
+  const auto resultsOf = [&](const char *added, const char *first, const char *second) {
+    const auto input = [](const std::string &name) {
+      return "%" + name + ": tensor<2x4xf32> {dtc.role = #dtc.role<input, \"" + name + "\">}";
+    };
+    func::FuncOp forward = parse(
+        R"mlir(
+func.func @forward(%w: tensor<4x4xf32> {dtc.role = #dtc.role<parameter, "w">}, )mlir" +
+        input(first) + ", " + input(second) + R"mlir()
+    -> (tensor<2x4xf32> {dtc.role = #dtc.role<output, "y">}) {
+  %h = dtc.contract %)mlir" +
+        (added == std::string(first) ? second : first) +
+        R"mlir( [0, 2], %w [1, 2] -> [0, 1] : tensor<2x4xf32>, tensor<4x4xf32> -> tensor<2x4xf32>
+  %y = arith.addf %h, %)mlir" +
+        added + R"mlir( : tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+})mlir");
+    return drawnResults(forward, [](StringRef) { return DenseElementsAttr(); });
+  };
+  const DrawnResults own = resultsOf("b", "a", "b");
+  EXPECT_EQ(own.shapes,
+            "weights f32, input 1x4 of 2x4 named a, input 1x4 of 2x4 named b, output 1x4");
+  EXPECT_EQ(own.values, resultsOf("b", "b", "a").values);
+  EXPECT_NE(own.values, resultsOf("a", "a", "b").values);
+  EXPECT_NE(own.shapes, resultsOf("c", "a", "c").shapes);
+}
+
 /// Another file of the model, which rounds otherwise, would have others.
 TEST_F(DrawnResultsTest, AreLeftOutWhereRoundingDecides) {
   const auto valuesWith = [&](const std::string &factor) {
