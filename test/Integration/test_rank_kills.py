@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import pytest
 
-from test_checkpoints import ENDLESS, KILLS, artifacts, run, start, steps_in, straight, trained  # noqa: F401
+from test_checkpoints import ENDLESS, KILLS, artifacts, names_in, run, start, straight, trained, wait_for_a_moment  # noqa: F401
 from test_processes import DATA, launch
 
 EVERY = 5  # steps from checkpoint to checkpoint
@@ -31,21 +31,6 @@ def ranks_of(launcher: subprocess.Popen, count: int) -> list[int]:
         time.sleep(0.005)
         children = pathlib.Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
     return list(map(int, children))
-
-
-def names_in(folder: pathlib.Path) -> set[str]:
-    return set(steps_in(folder)) if folder.exists() else set()
-
-
-def wait_for_a_write(folder: pathlib.Path, before: set[str], launcher: subprocess.Popen) -> bool:
-    """Until this run writes a checkpoint; not all are slow enough to be seen."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
-        assert launcher.poll() is None
-        if any("partial" in name for name in names_in(folder) - before):
-            return True
-        time.sleep(0.001)
-    return False
 
 
 def is_alive(process: int) -> bool:
@@ -70,7 +55,7 @@ def kill_a_rank(launcher: subprocess.Popen, ranks: list[int], victim: int) -> fl
 @pytest.mark.parametrize("plan,model,share,ranks", [
     ("dp2", "mlp", 0.125, 2), ("zero3", "gpt2", 0.0625, 2), ("pp2dp2", "gpt2", 0.0625, 4)])
 def test_kills_of_one_rank_lose_nothing_that_was_saved(artifacts, straight, tmp_path, plan, model, share, ranks):
-    """Every second one as a checkpoint is being written, the others at random moments, also before the first step."""
+    """At the moments of `wait_for_a_moment`."""
     artifact, log, folder, moments = artifacts(plan, model), tmp_path / "log", tmp_path / "c", random.Random(17)
     flags = ["--log", log, "--checkpoint-dir", folder, "--checkpoint-every", EVERY, "--resume"]
     kills, writing, slowest, lost, seen = max(2, round(share * KILLS)), 0, 0.0, 0, []
@@ -78,10 +63,8 @@ def test_kills_of_one_rank_lose_nothing_that_was_saved(artifacts, straight, tmp_
         before = names_in(folder)
         launcher = start(artifact, *flags, "--processes", "--steps", ENDLESS)
         children = ranks_of(launcher, ranks)
-        if number % 2 == 0:
-            writing += wait_for_a_write(folder, before, launcher)
-        else:
-            time.sleep(moments.uniform(0, 0.6))
+        wait_for_a_moment(number, moments, folder, before, launcher)
+        writing += any("partial" in name for name in names_in(folder) - before)
         slowest = max(slowest, kill_a_rank(launcher, children, moments.randrange(ranks)))
         saved = max((int(name[5:]) for name in names_in(folder) if "partial" not in name), default=0)
         logged = trained(log) if log.exists() else []
