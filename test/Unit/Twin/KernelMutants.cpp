@@ -6,6 +6,8 @@
 
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <utility>
+
 using namespace mlir;
 
 namespace dtc::twin::test {
@@ -28,12 +30,13 @@ public:
   }
 
 private:
-  void add(const char *kind, Operation *op, std::function<void(Operation *)> plant) {
-    made.push_back({kind, placeOf(op, current), current, std::move(plant)});
+  void add(const char *kind, Operation *op, std::function<void(Operation *)> plant,
+           bool isFurther = false) {
+    made.push_back({kind, placeOf(op, current), current, std::move(plant), isFurther});
   }
 
-  /// Another kernel of the same tensors, as if both were one.
-  static StringRef otherKernel(exec::LaunchOp launch) {
+  /// Other kernels of the same tensors, as if they were one.
+  static SmallVector<StringRef> otherKernels(exec::LaunchOp launch) {
     auto own = SymbolTable::lookupNearestSymbolFrom<exec::KernelOp>(launch, launch.getKernelAttr());
     auto isLike = [&](exec::KernelOp kernel) {
       return kernel != own && kernel.getFlat() == own.getFlat() &&
@@ -41,57 +44,61 @@ private:
              llvm::equal(kernel.getBody().getArgumentTypes(), own.getBody().getArgumentTypes()) &&
              kernel.getYield().getOperandTypes() == own.getYield().getOperandTypes();
     };
+    SmallVector<StringRef> names;
     for (auto kernel : own->getParentOfType<ModuleOp>().getOps<exec::KernelOp>())
       if (isLike(kernel))
-        return kernel.getSymName();
-    return {};
+        names.push_back(kernel.getSymName());
+    return names;
   }
 
-  /// The first two operands that may be taken for each other.
-  static std::optional<std::pair<unsigned, unsigned>> likeOperands(Operation *op) {
-    for (unsigned i = 0; i < op->getNumOperands(); ++i)
-      for (unsigned j = i + 1; j < op->getNumOperands(); ++j)
-        if (op->getOperand(i) != op->getOperand(j) &&
-            op->getOperand(i).getType() == op->getOperand(j).getType())
-          return std::pair(i, j);
-    return std::nullopt;
-  }
-
+  /// Any two that may be taken for each other.
   void visitOperands(const char *kind, Operation *op) {
-    if (auto like = likeOperands(op))
-      add(kind, op, [like = *like](Operation *at) {
-        Value first = at->getOperand(like.first);
-        at->setOperand(like.first, at->getOperand(like.second));
-        at->setOperand(like.second, first);
-      });
+    bool isFurther = false;
+    for (unsigned i = 0; i < op->getNumOperands(); ++i)
+      for (unsigned j = i + 1; j < op->getNumOperands(); ++j) {
+        if (op->getOperand(i) == op->getOperand(j) ||
+            op->getOperand(i).getType() != op->getOperand(j).getType())
+          continue;
+        auto exchange = [i, j](Operation *at) {
+          Value first = at->getOperand(i);
+          at->setOperand(i, at->getOperand(j));
+          at->setOperand(j, first);
+        };
+        add(kind, op, exchange, std::exchange(isFurther, true));
+      }
   }
 
   static SmallVector<OpOperand *> usesOf(Value value) {
     return llvm::map_to_vector(value.getUses(), [](OpOperand &use) { return &use; });
   }
 
-  /// The first two results that may be taken for each other.
   void visitResults(const char *kind, Operation *op) {
+    bool isFurther = false;
     for (OpResult first : op->getResults())
-      for (OpResult second : op->getResults().drop_front(first.getResultNumber() + 1))
-        if (first.getType() == second.getType() && !first.use_empty() && !second.use_empty())
-          return add(kind, op,
-                     [i = first.getResultNumber(), j = second.getResultNumber()](auto *at) {
-                       const SmallVector<OpOperand *> ofFirst = usesOf(at->getResult(i));
-                       const SmallVector<OpOperand *> ofSecond = usesOf(at->getResult(j));
-                       for (OpOperand *use : ofFirst)
-                         use->set(at->getResult(j));
-                       for (OpOperand *use : ofSecond)
-                         use->set(at->getResult(i));
-                     });
+      for (OpResult second : op->getResults().drop_front(first.getResultNumber() + 1)) {
+        if (first.getType() != second.getType() || first.use_empty() || second.use_empty())
+          continue;
+        auto exchange = [i = first.getResultNumber(), j = second.getResultNumber()](auto *at) {
+          const SmallVector<OpOperand *> ofFirst = usesOf(at->getResult(i));
+          const SmallVector<OpOperand *> ofSecond = usesOf(at->getResult(j));
+          for (OpOperand *use : ofFirst)
+            use->set(at->getResult(j));
+          for (OpOperand *use : ofSecond)
+            use->set(at->getResult(i));
+        };
+        add(kind, op, exchange, std::exchange(isFurther, true));
+      }
   }
 
   void visit(exec::LaunchOp launch) {
     visitOperands("exchanged operands of a kernel", launch);
     visitResults("exchanged results of a kernel", launch);
-    if (StringRef other = otherKernel(launch); !other.empty())
-      add("kernel of another place", launch,
-          [name = other.str()](Operation *at) { cast<exec::LaunchOp>(at).setKernel(name); });
+    bool isFurther = false;
+    for (StringRef other : otherKernels(launch))
+      add(
+          "kernel of another place", launch,
+          [name = other.str()](Operation *at) { cast<exec::LaunchOp>(at).setKernel(name); },
+          std::exchange(isFurther, true));
   }
 
   void visit(exec::MatmulOp product) {
@@ -146,8 +153,8 @@ private:
 
 } // namespace
 
-std::vector<StepMutant> makeKernelMutants(ModuleOp formed, size_t most) {
-  return thinned(KernelMutantMaker(formed).run(), most);
+std::vector<StepMutant> makeKernelMutants(ModuleOp formed) {
+  return KernelMutantMaker(formed).run();
 }
 
 } // namespace dtc::twin::test

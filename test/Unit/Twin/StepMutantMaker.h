@@ -24,8 +24,9 @@ public:
   }
 
 private:
-  void add(const char *kind, mlir::Operation *op, Plant plant, const std::string &detail = "") {
-    made.push_back({kind, placeOf(op, current) + detail, current, std::move(plant)});
+  void add(const char *kind, mlir::Operation *op, Plant plant, const std::string &detail = "",
+           bool isFurther = false) {
+    made.push_back({kind, placeOf(op, current) + detail, current, std::move(plant), isFurther});
   }
 
   static bool isRead(mlir::Value value) { return !value.use_empty(); }

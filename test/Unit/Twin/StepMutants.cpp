@@ -129,7 +129,7 @@ void StepMutantMaker::swapResults(const char *kind, Operation *op, func::FuncOp 
                                   RoleKind role) {
   auto rank = function->getParentOfType<ModuleOp>();
   for (unsigned i = 0; i + 1 < op->getNumOperands(); ++i)
-    for (unsigned j = i + 1; j < op->getNumOperands(); ++j) {
+    for (unsigned j = i + 1, found = 0; j < op->getNumOperands(); ++j) {
       RoleAttr a = getResultRole(function, i), b = getResultRole(function, j);
       if (!a || !b || a.getKind() != role || b.getKind() != role ||
           op->getOperand(i) == op->getOperand(j) ||
@@ -144,8 +144,7 @@ void StepMutantMaker::swapResults(const char *kind, Operation *op, func::FuncOp 
             at->setOperand(i, at->getOperand(j));
             at->setOperand(j, first);
           },
-          " " + a.getName().str() + " and " + b.getName().str());
-      break;
+          " " + a.getName().str() + " and " + b.getName().str(), /*isFurther=*/found++ > 0);
     }
 }
 
@@ -256,7 +255,8 @@ std::string placeOf(Operation *op, unsigned number) {
 std::vector<StepMutant> thinned(std::vector<StepMutant> all, size_t most) {
   std::map<std::string, std::vector<StepMutant *>> byKind;
   for (StepMutant &mutant : all)
-    byKind[mutant.kind].push_back(&mutant);
+    if (!mutant.isFurther)
+      byKind[mutant.kind].push_back(&mutant);
   std::vector<StepMutant> kept;
   for (auto &[kind, list] : byKind)
     for (size_t i = 0, count = std::min(most, list.size()); i < count; ++i)
@@ -305,9 +305,7 @@ std::vector<unsigned> counterparts(ModuleOp from, unsigned op, ModuleOp to) {
   return there;
 }
 
-std::vector<StepMutant> makeStepMutants(ModuleOp local, size_t most) {
-  return thinned(StepMutantMaker(local).run(), most);
-}
+std::vector<StepMutant> makeStepMutants(ModuleOp local) { return StepMutantMaker(local).run(); }
 
 OwningOpRef<ModuleOp> planted(ModuleOp local, const StepMutant &mutant) {
   OwningOpRef<ModuleOp> copy = local.clone();

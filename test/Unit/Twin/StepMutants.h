@@ -18,17 +18,20 @@ struct StepMutant {
   /// Into the op of this number of a copy of the module, or of one with other dimensions.
   unsigned op = 0;
   std::function<void(mlir::Operation *)> plant;
+  /// The op has one of this kind already.
+  bool isFurther = false;
 };
 
 /// Without constants: how many there are depends on which tensors have the same shape.
 std::vector<mlir::Operation *> numberedOps(mlir::ModuleOp module);
 /// For people: the op of this number, its function and pipeline rank.
 std::string placeOf(mlir::Operation *op, unsigned number);
-/// Of each kind at most `most`, spread over all places.
+/// Of each kind at most `most`, spread over all ops.
 std::vector<StepMutant> thinned(std::vector<StepMutant> all, size_t most);
-std::vector<StepMutant> makeStepMutants(mlir::ModuleOp local, size_t most);
-/// Of a program that has been formed into kernels and library calls: faults in these.
-std::vector<StepMutant> makeKernelMutants(mlir::ModuleOp formed, size_t most);
+/// All that there are.
+std::vector<StepMutant> makeStepMutants(mlir::ModuleOp local);
+/// Of a program that has been formed into kernels and library calls: all faults in these.
+std::vector<StepMutant> makeKernelMutants(mlir::ModuleOp formed);
 /// The ops of `to` that are what the op of this number of `from` is. Both modules are made from
 /// one, whose places their ops have, with other dimensions or axes. There are several where `to`
 /// has more ops of one place, as a ring of four ranks has more than one of two.

@@ -1,7 +1,7 @@
-// verify-mutants MOST MICROBATCHES SPLIT FILE [TARGET]: partitions the twin of a planned module
-// (dtc compile --emit plan) and compares its ranks with one, also once they are kernels. It does so
-// with each of the faults that are planted into it, of each kind up to MOST. SPLIT: 1 where the
-// backward pass is two calls.
+// verify-mutants [--all-of KIND] MOST MICROBATCHES SPLIT FILE [TARGET]: partitions the twin of a
+// planned module (dtc compile --emit plan) and compares its ranks with one, also once they are
+// kernels. It does so with each of the faults that are planted into it, of each kind up to MOST.
+// SPLIT: 1 where the backward pass is two calls.
 //
 // What isn't found is planted into the program itself, with the sizes that the twin has made small.
 // There three draws say whether it changes a result. What doesn't is no fault: a term that is
@@ -11,7 +11,10 @@
 // With TARGET the program itself is formed for it, and faults are planted into its kernels and
 // library calls alone. A twin is too small for parts that a library reads.
 //
-// Prints a line of JSON; exit code 1 where the right program differs or a fault isn't found.
+// With --all-of all places of one kind are tried, until a fault is planted there.
+//
+// Prints a line of JSON, with all places of each kind and both programs. Exit code 1 where the
+// right program differs or a fault isn't found.
 #include "StepMutants.h"
 
 #include "dtc/Interpreter/InlineKernels.h"
@@ -161,13 +164,19 @@ std::string changeByOtherDraws(Subject &subject, ModuleOp changed) {
 }
 
 struct Outcome {
-  Json planted = Json::object(), missed = Json::array(), same = Json::array(),
-       refused = Json::array();
+  size_t most;
+  std::string only; ///< all faults of this kind; empty: some of each
+  Json places = Json::object(), planted = Json::object(), missed = Json::array(),
+       same = Json::array(), refused = Json::array();
 
   /// `isChange`: what a fault changes that isn't seen; empty: nothing.
-  void plant(const Subject &subject, const std::vector<twin::test::StepMutant> &mutants,
+  void plant(const Subject &subject, std::vector<twin::test::StepMutant> all,
              llvm::function_ref<std::string(const twin::test::StepMutant &, ModuleOp)> isChange) {
-    for (const auto &mutant : mutants) {
+    for (const auto &mutant : all)
+      places[mutant.kind] = places.value(mutant.kind, 0) + 1;
+    for (const auto &mutant : chosen(std::move(all))) {
+      if (!only.empty() && !planted.empty())
+        return;
       OwningOpRef<ModuleOp> changed = twin::test::planted(*subject.local, mutant);
       std::string place = mutant.kind + ": " + mutant.place;
       const std::string found = subject.examine(*changed);
@@ -183,9 +192,27 @@ struct Outcome {
   }
 
   Json json() const {
-    return {{"planted", planted}, {"same", same}, {"missed", missed}, {"refused", refused}};
+    return {{"places", places},
+            {"planted", planted},
+            {"same", same},
+            {"missed", missed},
+            {"refused", refused}};
+  }
+
+private:
+  std::vector<twin::test::StepMutant> chosen(std::vector<twin::test::StepMutant> all) const {
+    if (only.empty())
+      return twin::test::thinned(std::move(all), most);
+    std::erase_if(all, [&](const auto &mutant) { return mutant.kind != only; });
+    return all;
   }
 };
+
+std::string textOf(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream(text) << module;
+  return text;
+}
 
 DialectRegistry dialects(const target::Target &target) {
   DialectRegistry registry;
@@ -199,9 +226,15 @@ DialectRegistry dialects(const target::Target &target) {
 } // namespace
 
 int main(int argc, char **argv) {
+  std::string only;
+  if (argc > 2 && std::string(argv[1]) == "--all-of") {
+    only = argv[2];
+    argc -= 2;
+    argv += 2;
+  }
   const target::Target *target = argc < 5 ? nullptr : target::find(argc > 5 ? argv[5] : "cpu");
   if (!target) {
-    std::cerr << "usage: verify-mutants MOST MICROBATCHES SPLIT FILE [TARGET]\n";
+    std::cerr << "usage: verify-mutants [--all-of KIND] MOST MICROBATCHES SPLIT FILE [TARGET]\n";
     return 2;
   }
   MLIRContext context(dialects(*target));
@@ -225,16 +258,17 @@ int main(int argc, char **argv) {
     wrong = form(subject, formed);
   Json line = {{"wrong", wrong}};
   if (wrong.empty()) {
-    const size_t most = std::stoul(argv[1]);
-    Outcome outcome;
+    Outcome outcome{std::stoul(argv[1]), only};
     if (!isOfTarget)
       outcome.plant(
-          subject, twin::test::makeStepMutants(*subject.local, most),
+          subject, twin::test::makeStepMutants(*subject.local),
           [&](const auto &mutant, ModuleOp) { return original.changeBy(mutant, *subject.local); });
     outcome.plant(
-        formed, twin::test::makeKernelMutants(*formed.local, most),
+        formed, twin::test::makeKernelMutants(*formed.local),
         [&](const auto &, ModuleOp changed) { return changeByOtherDraws(formed, changed); });
     line.update(outcome.json());
+    line["step"] = textOf(*subject.local);
+    line["formed"] = textOf(*formed.local);
   }
   std::cout << line.dump() << std::endl;
   return wrong.empty() && line["missed"].empty() ? 0 : 1;
