@@ -5,9 +5,10 @@ of x + y the operands may be exchanged. So here it is also counted where it must
 """
 
 import dataclasses
+import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 TYPE = re.compile(r"tensor<[^<>]*>")
 VALUE = re.compile(r"%\w+(?:#\d+)?")
@@ -66,15 +67,19 @@ def kernels_of(module: str) -> dict[str, Kernel]:
     return found
 
 
-def launches(program: str) -> Iterator[Launch]:
+@functools.lru_cache(maxsize=1)
+def launches(program: str) -> list[Launch]:
+    found = []
     for module in parts(program, MODULE):
         kernels = kernels_of(module)
         for function in parts(module, FUNCTION):
+            values = set(VALUE.findall(function))
             for result, name, operands, types, made in LAUNCH.findall(function):
-                kernel, made = kernels[name], TYPE.findall(made)
-                read = [(i, kind) for i, kind in enumerate(made) if len(made) > 1 and re.search(rf"{result}#{i}\b", function)]
-                yield Launch(kernel, [other for other in kernels.values() if other is not kernel and other.kind == kernel.kind],
-                             list(zip(VALUE.findall(operands), TYPE.findall(types), strict=True)), read)
+                kernel = kernels[name]
+                found.append(Launch(kernel, [other for other in kernels.values() if other is not kernel and other.kind == kernel.kind],
+                                    list(zip(VALUE.findall(operands), TYPE.findall(types), strict=True)),
+                                    [(i, kind) for i, kind in enumerate(TYPE.findall(made)) if f"{result}#{i}" in values]))
+    return found
 
 
 def alike(values: list[tuple]) -> list[tuple[int, int]]:
@@ -83,25 +88,26 @@ def alike(values: list[tuple]) -> list[tuple[int, int]]:
     return [(i, j) for i, j in pairs if values[i][0] != values[j][0] and values[i][1:] == values[j][1:]]
 
 
-#: Whether a fault changes what is computed, for each place of the kind.
-Places = list[bool]
+#: For each place of a kind, whether a fault changes there what is computed. That takes a while, and is asked for seldom.
+Places = list[Callable[[], bool]]
 
 
 def other_kernels(program: str) -> Places:
-    return [launch.kernel.computed() != other.computed() for launch in launches(program) for other in launch.others]
+    return [lambda own=launch.kernel, other=other: own.computed() != other.computed()
+            for launch in launches(program) for other in launch.others]
 
 
 def exchanged_operands(program: str) -> Places:
-    return [launch.kernel.computed() != launch.kernel.computed({i: j, j: i})
+    return [lambda own=launch.kernel, i=i, j=j: own.computed() != own.computed({i: j, j: i})
             for launch in launches(program) for i, j in alike(launch.operands)]
 
 
 def exchanged_results(program: str) -> Places:
-    places = []
-    for launch in launches(program):
-        computed = launch.kernel.computed()
-        places += [computed[launch.results[i][0]] != computed[launch.results[j][0]] for i, j in alike(launch.results)]
-    return places
+    def differ(own: Kernel, first: int, second: int) -> bool:
+        computed = own.computed()
+        return computed[first] != computed[second]
+    return [functools.partial(differ, launch.kernel, launch.results[i][0], launch.results[j][0])
+            for launch in launches(program) for i, j in alike(launch.results)]
 
 
 def swapped_gradients(program: str) -> Places:
@@ -111,7 +117,7 @@ def swapped_gradients(program: str) -> Places:
         results = RESULT.finditer(head.partition(") -> ")[2])
         returned = VALUE.findall(re.findall(r"^ *return\b([^\n:]*)", body, re.M)[-1])
         gradients = [(name, result[1]) for name, result in zip(returned, results, strict=True) if "dtc.role<gradient," in result[0]]
-        places += [True] * len(alike(gradients))
+        places += [lambda: True] * len(alike(gradients))
     return places
 
 
