@@ -182,9 +182,11 @@ public:
       if (!weights.contains(argument) && (!onlyConstants || reading.isConstant(argument)) &&
           !argument.use_empty() && failed(take(argument)))
         return std::nullopt;
-    for (Operation &op : corner.front().without_terminator())
+    for (Operation &op : corner.front().without_terminator()) {
       if ((!onlyConstants || reading.isConstant(&op)) && failed(evaluate(&op)))
         return std::nullopt;
+      dropSpent(&op);
+    }
     std::vector<double> results;
     if (!onlyConstants)
       for (Value result : corner.front().getTerminator()->getOperands())
@@ -290,6 +292,14 @@ private:
     for (auto [result, tensors] : llvm::zip_equal(op->getResults(), *results))
       values[result] = tensors.front();
     return success();
+  }
+
+  /// What nothing reads after `op`. New tensors take its memory, which else is new for each layer.
+  void dropSpent(Operation *op) {
+    for (Value operand : op->getOperands())
+      if (llvm::none_of(operand.getUsers(),
+                        [&](Operation *user) { return op->isBeforeInBlock(user); }))
+        values.erase(operand);
   }
 
   LogicalResult keep(Operation *op, Tensor tensor) {

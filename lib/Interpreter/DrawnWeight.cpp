@@ -17,7 +17,7 @@ static uint64_t mixed(uint64_t z) {
 
 double drawn(uint64_t seed, uint64_t index) {
   const uint64_t word = mixed(seed + (index + 1) * 0x9e3779b97f4a7c15);
-  return std::ldexp(static_cast<double>(word >> 11), -52) - 1.0;
+  return static_cast<double>(word >> 11) * 0x1p-52 - 1.0;
 }
 
 uint64_t seedOf(StringRef name) {
@@ -37,30 +37,48 @@ DrawnWeight::DrawnWeight(StringRef name, RankedTensorType viewType, ArrayRef<int
   columns = productOf(fileShape.drop_front(rowsFrom));
   period = std::max<int64_t>(std::min(rows, columns), 1);
   shift = static_cast<int64_t>(seed % static_cast<uint64_t>(period));
+  rootOfSize = std::sqrt(double(std::max(rows, columns)));
 }
 
 constexpr uint64_t kRows = 1, kColumns = 2, kExtra = 3, kNudge = 4;
 
+double DrawnWeight::nudged(double value, int64_t index) const {
+  return nudge == 0 ? value : value * (1 + nudge * drawn(seed ^ kNudge, index));
+}
+
 double DrawnWeight::rowFactor(int64_t row) const {
-  const double value = 3 * drawn(seed ^ kRows, row) / std::sqrt(double(std::max(rows, columns)));
-  return value * (1 + nudge * drawn(seed ^ kNudge, row));
+  return nudged(3 * drawn(seed ^ kRows, row) / rootOfSize, row);
 }
 
 double DrawnWeight::columnFactor(int64_t column) const { return drawn(seed ^ kColumns, column); }
 
-double DrawnWeight::extra(int64_t row, int64_t column) const {
-  if ((row + shift) % period != column % period)
-    return 0;
-  const double value = 2 * drawn(seed ^ kExtra, row + column);
-  return value * (1 + nudge * drawn(seed ^ kNudge, row + column));
+double DrawnWeight::extra(Place place) const {
+  const int64_t index = place.row + place.column;
+  return nudged(2 * drawn(seed ^ kExtra, index), index);
+}
+
+bool DrawnWeight::hasExtra(Place place) const {
+  return (place.row + shift) % period == place.column % period;
+}
+
+/// By the longer of its sides.
+std::vector<DrawnWeight::Place> DrawnWeight::extraPlaces() const {
+  std::vector<Place> places(std::max(rows, columns));
+  int64_t other = rows >= columns ? shift % period : (period - shift) % period;
+  for (int64_t i = 0; i < int64_t(places.size()); ++i) {
+    places[i] = rows >= columns ? Place{i, other} : Place{other, i};
+    other = other + 1 == period ? 0 : other + 1;
+  }
+  return places;
 }
 
 /// Scales and biases are above 0, as variances have to be.
 double DrawnWeight::at(int64_t position) const {
   if (isVector)
-    return (0.55 + 0.45 * drawn(seed, position)) * (1 + nudge * drawn(seed ^ kNudge, position));
-  const int64_t row = position / columns, column = position % columns;
-  return rowFactor(row) * columnFactor(column) + extra(row, column);
+    return nudged(0.55 + 0.45 * drawn(seed, position), position);
+  const Place place{position / columns, position % columns};
+  const double product = rowFactor(place.row) * columnFactor(place.column);
+  return hasExtra(place) ? product + extra(place) : product;
 }
 
 Tensor DrawnWeight::part(RankedTensorType type, ArrayRef<int64_t> offsets,
@@ -109,21 +127,27 @@ std::optional<size_t> DrawnWeight::rowDims() const {
 
 namespace {
 
+/// Dimensions, and the strides that they have in one tensor or two.
+struct Dims {
+  SmallVector<int64_t> shape, strides, resultStrides = {};
+};
+
 /// A product with a matrix: which of its sides is summed over, and where elements of the other
 /// operand and the result lie.
 struct MatrixProduct {
   bool sumsRows = false;
-  SmallVector<int64_t> otherAt, resultAt; ///< positions, by the matrix' summed and free index
-  SmallVector<int64_t> shape, otherStrides, resultStrides; ///< of the other operand's free dims
+  Dims summed; ///< of the matrix, with the strides of the other operand
+  Dims free;   ///< of the matrix, with those of the result
+  Dims others; ///< the other operand's free ones, with those of both
 };
 
 /// Positions of all indices of these dimensions in row-major order.
-SmallVector<int64_t> positionsOf(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides) {
+SmallVector<int64_t> positionsOf(const Dims &dims) {
   SmallVector<int64_t> result;
-  if (shape.empty())
+  if (dims.shape.empty())
     return {0};
-  const Strides none(shape.size(), 0);
-  forEachIndex(shape, strides, none, [&](int64_t at, int64_t) { result.push_back(at); });
+  const Strides none(dims.shape.size(), 0);
+  forEachIndex(dims.shape, dims.strides, none, [&](int64_t at, int64_t) { result.push_back(at); });
   return result;
 }
 
@@ -141,7 +165,6 @@ static std::optional<MatrixProduct> matrixProduct(graph::ContractOp op, bool isL
     return strides[llvm::find(indices, index) - indices.begin()];
   };
   MatrixProduct product;
-  SmallVector<int64_t> summed, free, summedStrides, freeStrides;
   for (auto [dim, index] : llvm::enumerate(own)) {
     const bool isSummed = !llvm::is_contained(result, index), isRow = dim < rowDims;
     if (isSummed != llvm::is_contained(other, index)) // of a batch
@@ -150,20 +173,17 @@ static std::optional<MatrixProduct> matrixProduct(graph::ContractOp op, bool isL
       product.sumsRows = product.sumsRows || (isSummed && isRow);
     if (isSummed != (product.sumsRows == isRow))
       return std::nullopt;
-    (isSummed ? summed : free).push_back(graph::shapeOf(matrix)[dim]);
-    if (isSummed)
-      summedStrides.push_back(strideIn(other, otherStrides, index));
-    else
-      freeStrides.push_back(strideIn(result, resultStrides, index));
+    Dims &dims = isSummed ? product.summed : product.free;
+    dims.shape.push_back(graph::shapeOf(matrix)[dim]);
+    dims.strides.push_back(isSummed ? strideIn(other, otherStrides, index)
+                                    : strideIn(result, resultStrides, index));
   }
   for (auto [dim, index] : llvm::enumerate(other))
     if (llvm::is_contained(result, index)) {
-      product.shape.push_back(graph::shapeOf(factor)[dim]);
-      product.otherStrides.push_back(otherStrides[dim]);
-      product.resultStrides.push_back(strideIn(result, resultStrides, index));
+      product.others.shape.push_back(graph::shapeOf(factor)[dim]);
+      product.others.strides.push_back(otherStrides[dim]);
+      product.others.resultStrides.push_back(strideIn(result, resultStrides, index));
     }
-  product.otherAt = positionsOf(summed, summedStrides);
-  product.resultAt = positionsOf(free, freeStrides);
   return product;
 }
 
@@ -180,35 +200,39 @@ std::optional<double> DrawnWeight::stepsOf(graph::ContractOp op, bool isLhs) con
 Tensor DrawnWeight::product(graph::ContractOp op, bool isLhs, const Tensor &other) const {
   Tensor result(cast<RankedTensorType>(op.getResult().getType()));
   const MatrixProduct product = *matrixProduct(op, isLhs, *rowDims());
-  std::vector<double> ofRows(rows), ofColumns(columns), extras(std::max(rows, columns));
+  const SmallVector<int64_t> otherAt = positionsOf(product.summed),
+                             resultAt = positionsOf(product.free);
+  std::vector<double> ofRows(rows), ofColumns(columns);
   for (int64_t row = 0; row < rows; ++row)
     ofRows[row] = rowFactor(row);
   for (int64_t column = 0; column < columns; ++column)
     ofColumns[column] = columnFactor(column);
-  auto placeOf = [&](int64_t i) -> std::pair<int64_t, int64_t> {
-    return rows >= columns ? std::pair(i, (i + shift) % period)
-                           : std::pair((i + period - shift) % period, i);
+  struct Extra {
+    double value;
+    int64_t from, to; ///< positions in the other operand and the result
   };
-  for (int64_t i = 0; i < int64_t(extras.size()); ++i)
-    extras[i] = extra(placeOf(i).first, placeOf(i).second);
+  std::vector<Extra> extras;
+  for (Place at : extraPlaces())
+    extras.push_back({extra(at), otherAt[product.sumsRows ? at.row : at.column],
+                      resultAt[product.sumsRows ? at.column : at.row]});
   const auto &summed = product.sumsRows ? ofRows : ofColumns,
              &free = product.sumsRows ? ofColumns : ofRows;
   auto multiply = [&](int64_t in, int64_t out) {
+    const double *from = other.floats.data() + in;
+    double *to = result.floats.data() + out;
     double sum = 0;
     for (size_t i = 0; i < summed.size(); ++i)
-      sum += summed[i] * other.floats[in + product.otherAt[i]];
+      sum += summed[i] * from[otherAt[i]];
     for (size_t i = 0; i < free.size(); ++i)
-      result.floats[out + product.resultAt[i]] = free[i] * sum;
-    for (size_t i = 0; i < extras.size(); ++i) {
-      auto [row, column] = placeOf(i);
-      result.floats[out + product.resultAt[product.sumsRows ? column : row]] +=
-          extras[i] * other.floats[in + product.otherAt[product.sumsRows ? row : column]];
-    }
+      to[resultAt[i]] = free[i] * sum;
+    for (const Extra &each : extras)
+      to[each.to] += each.value * from[each.from];
   };
-  if (product.shape.empty())
+  if (product.others.shape.empty())
     multiply(0, 0);
   else
-    forEachIndex(product.shape, product.otherStrides, product.resultStrides, multiply);
+    forEachIndex(product.others.shape, product.others.strides, product.others.resultStrides,
+                 multiply);
   return result;
 }
 

@@ -43,15 +43,22 @@ public:
   Tensor product(graph::ContractOp op, bool isLhs, const Tensor &other) const;
 
 private:
+  struct Place {
+    int64_t row, column;
+  };
+  double nudged(double value, int64_t index) const;
   double rowFactor(int64_t row) const;
   double columnFactor(int64_t column) const;
-  double extra(int64_t row, int64_t column) const;
+  bool hasExtra(Place place) const;
+  double extra(Place place) const;
+  std::vector<Place> extraPlaces() const;
   /// The dimensions of the view whose product is the number of rows; nothing where there are none.
   std::optional<size_t> rowDims() const;
 
   uint64_t seed;
   mlir::RankedTensorType view;
   int64_t rows = 1, columns = 1, period = 1, shift = 0; ///< extra elements repeat by the period
+  double rootOfSize = 1;                                ///< of the larger one
   double nudge;
   bool isVector;
 };
