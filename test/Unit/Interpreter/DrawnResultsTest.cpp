@@ -160,6 +160,19 @@ func.func @forward(%x: tensor<2x6x3x4xf32> {dtc.role = #dtc.role<input, "x">}) -
       EXPECT_EQ(some->front().floats[row * 2 + column], all->front().floats[row * 6 + column]);
 }
 
+/// Else nothing would match what earlier checkpoints say of their models. Computed by hand.
+TEST_F(DrawnResultsTest, WeightsAreWhatTheyWere) {
+  EXPECT_DOUBLE_EQ(drawn(1, 2), 0.9420055071735924);
+  const DrawnWeight weight("w", floats({5, 3}), {5, 3}, 0),
+      moved("w", floats({5, 3}), {5, 3}, 1e-6);
+  const double own[] = {0.3262600265366362, -0.9641351227574901, -2.180041292418439};
+  const double nudged[] = {0.3262603270217587, -0.9641360107248685, -2.1800401195302497};
+  for (int64_t i : {0, 1, 2}) {
+    EXPECT_DOUBLE_EQ(weight.at(i), own[i]) << i;
+    EXPECT_DOUBLE_EQ(moved.at(i), nudged[i]) << i;
+  }
+}
+
 /// Where elements come one by one and where they aren't made, a product is the same.
 TEST_F(DrawnResultsTest, WeightsAreMultipliedAsTheirElements) {
   struct Case {
