@@ -239,7 +239,6 @@ void Predictor::addMemory(MemoryDetail detail) {
     if (use.bytes > kStepVectorBytes &&
         std::find(groups.begin(), groups.end(), use.axis) == groups.end())
       groups.push_back(use.axis);
-  auto communicators = static_cast<int64_t>(groups.size());
   result.memoryCapacity = classes[0]->getModel().memoryPerRank();
   std::vector<std::vector<schedule::Call>> calls; ///< by rank, for an allocator that caches
   if (schedule && cluster.software.cachingAllocator)
@@ -254,6 +253,10 @@ void Predictor::addMemory(MemoryDetail detail) {
     if (int64_t most = between.most(); use.allocated() + most >= peak)
       (between.initial == most ? use.parameters : use.optimizer) += most;
     use.activations = peak - use.allocated();
+    const int64_t communicators =
+        int64_t(groups.size()) + own.costs().tiedGroups(own.getStages(), placement,
+                                                        static_cast<int64_t>(rank),
+                                                        !plan.degrees.groups.empty());
     use.reserved = std::llround(own.getModel().reservedBytes(communicators));
     use.workspace = std::llround(own.getModel().reserve(communicators).workspace);
     double capacity = own.getModel().memoryPerRank();

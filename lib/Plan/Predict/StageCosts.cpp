@@ -8,6 +8,7 @@
 #include "dtc/Schedule/SumRounds.h"
 
 #include <algorithm>
+#include <set>
 
 namespace dtc::plan {
 
@@ -374,43 +375,70 @@ static int64_t stageOf(int unit, const std::vector<StageRun> &stages) {
   return after - stages.begin() - 1;
 }
 
-/// The rounds of a sum in which a rank takes part with others.
-static int64_t countRounds(const std::vector<int64_t> &stages, const std::vector<int64_t> &ranks,
-                           int64_t rank) {
-  const std::vector<schedule::SumRound> rounds = schedule::sumRounds(stages, ranks, ranks);
-  return std::count_if(rounds.begin(), rounds.end(), [&](const schedule::SumRound &round) {
-    return round.ranks.size() > 1 &&
-           std::find(round.ranks.begin(), round.ranks.end(), rank) != round.ranks.end();
+/// The stages that read a weight, and the rank of each.
+struct Readers {
+  std::vector<int64_t> stages, ranks;
+};
+
+static Readers readersOf(const Weights::Shared &weight, const std::vector<StageRun> &stages,
+                         const schedule::Placement &placement) {
+  Readers readers;
+  for (int unit : weight.units) {
+    const int64_t stage = stageOf(unit, stages);
+    if (!readers.stages.empty() && readers.stages.back() == stage)
+      continue;
+    readers.stages.push_back(stage);
+    readers.ranks.push_back(placement.rank(stage));
+  }
+  return readers;
+}
+
+/// The rounds of their sum in which a rank takes part with others.
+static std::vector<schedule::SumRound> roundsOf(const Readers &readers, int64_t rank) {
+  std::vector<schedule::SumRound> rounds =
+      schedule::sumRounds(readers.stages, readers.ranks, readers.ranks);
+  std::erase_if(rounds, [&](const schedule::SumRound &round) {
+    return round.ranks.size() <= 1 ||
+           std::find(round.ranks.begin(), round.ranks.end(), rank) == round.ranks.end();
   });
+  return rounds;
 }
 
 std::vector<StageCosts::Tied>
 StageCosts::tied(const Runs &stages, const schedule::Placement &placement, int64_t rank) const {
   std::vector<Tied> result;
   for (const Weights::Shared &weight : shared) {
-    Tied own{degrees.pp, -1, 0};
-    std::vector<int64_t> readers, ranks;
-    for (int unit : weight.units) {
-      const int64_t stage = stageOf(unit, stages);
-      if (!readers.empty() && readers.back() == stage)
-        continue;
-      readers.push_back(stage);
-      ranks.push_back(placement.rank(stage));
-      own.first = std::min(own.first, ranks.back());
-      own.last = std::max(own.last, ranks.back());
-    }
-    own.bytes = double(weight.bytes.gradient * countRounds(readers, ranks, rank));
-    if (own.bytes == 0)
+    const Readers readers = readersOf(weight, stages, placement);
+    const auto [first, last] = std::minmax_element(readers.ranks.begin(), readers.ranks.end());
+    const size_t rounds = roundsOf(readers, rank).size();
+    const auto bytes = double(weight.bytes.gradient * int64_t(rounds));
+    if (bytes == 0)
       continue;
     auto known = std::find_if(result.begin(), result.end(), [&](const Tied &other) {
-      return other.first == own.first && other.last == own.last;
+      return other.first == *first && other.last == *last;
     });
     if (known == result.end())
-      result.push_back(own);
+      result.push_back({*first, *last, bytes});
     else
-      known->bytes += own.bytes;
+      known->bytes += bytes;
   }
   return result;
+}
+
+int64_t StageCosts::tiedGroups(const Runs &stages, const schedule::Placement &placement,
+                               int64_t rank, bool areApart) const {
+  if (!hasPlaces(model.getCluster().software))
+    return 0;
+  std::set<std::vector<int64_t>> groups;
+  for (const Weights::Shared &weight : shared)
+    if (weight.bytes.gradient > 0)
+      for (schedule::SumRound &round : roundsOf(readersOf(weight, stages, placement), rank)) {
+        std::sort(round.ranks.begin(), round.ranks.end());
+        groups.insert(std::move(round.ranks));
+      }
+  return std::count_if(groups.begin(), groups.end(), [&](const std::vector<int64_t> &ranks) {
+    return (mesh.devices() > 1 && !areApart) || int64_t(ranks.size()) < degrees.pp;
+  });
 }
 
 double StageCosts::tiedSeconds(const Runs &stages, const schedule::Placement &placement,

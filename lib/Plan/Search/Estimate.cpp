@@ -130,7 +130,12 @@ public:
             double memoryShare)
       : cluster(cluster), degrees(degrees), byRank(std::move(byRank)), schedule(schedule),
         units(this->byRank[0]->unitCosts.units()), fixed(std::move(fixed)),
-        memoryShare(memoryShare) {}
+        memoryShare(memoryShare) {
+    std::vector<int> even;
+    for (int stage = 0; stage <= stages(); ++stage)
+      even.push_back(static_cast<int>(int64_t(units) * stage / stages()));
+    evenRuns = runsBetween(even);
+  }
 
   /// With every stage within this share of its rank's memory, where none is so dear that no
   /// step with it keeps the limit.
@@ -177,7 +182,7 @@ public:
       return true; // how much that is depends on where the cuts are
     double capacity = 0;
     for (size_t rank = 0; rank < byRank.size(); ++rank)
-      capacity += share * capacityOf(rank) + extra;
+      capacity += share * expectedCapacityOf(rank) + extra;
     return byRank[0]->costs.rank({StageRun(0, units)}).staticBytes <= capacity;
   }
   /// Keeps the cuts, and recomputes as few blocks of each rank as it needs to hold all of its
@@ -281,7 +286,16 @@ private:
     }
   }
   int stages() const { return static_cast<int>(schedule.shape.stages()); }
-  double capacityOf(size_t rank) const { return memoryShare * byRank[rank]->capacity; }
+  double capacityOf(size_t rank) const { return capacityOf(rank, runs); }
+  /// It depends on the cuts which ranks sum up the gradients of tied weights.
+  double capacityOf(size_t rank, const StageCosts::Runs &between) const {
+    const StageCosts &costs = byRank[rank]->costs;
+    const int64_t groups =
+        costs.tiedGroups(between, schedule.placement, int64_t(rank), !degrees.groups.empty());
+    return memoryShare * (byRank[rank]->capacity - costs.getModel().reserve(groups).communicators);
+  }
+  /// Before the cuts are known.
+  double expectedCapacityOf(size_t rank) const { return capacityOf(rank, evenRuns); }
   /// Without messages, of which a simulated step alone knows how many there are at a time.
   double leastBytes(const simulate::Costs &all, size_t rank) const {
     return simulate::leastPeakBytes(schedule, all, static_cast<int64_t>(rank));
@@ -299,7 +313,7 @@ private:
     bool splits = describe(degrees.schedule).splitsBackward();
     for (int64_t stage = 0; stage < schedule.shape.stages(); ++stage) {
       auto [rank, chunk] = schedule.placement.place(stage);
-      double capacity = capacityOf(size_t(rank));
+      double capacity = expectedCapacityOf(size_t(rank));
       result.push_back({byRank[rank].get(),
                         {schedule.slots[rank][chunk], splits},
                         share == kInfinity ? share : share * capacity});
@@ -329,6 +343,7 @@ private:
   int units;
   std::optional<std::vector<int>> fixed;
   double memoryShare;
+  StageCosts::Runs evenRuns;    ///< as many units in each stage
   std::vector<double> messages; ///< by rank, in the last simulated step that was too large
 };
 

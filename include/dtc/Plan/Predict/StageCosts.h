@@ -243,6 +243,11 @@ public:
                          int64_t rank) const;
   /// Their sums, between these two.
   double tiedSeconds(const Runs &stages, const schedule::Placement &placement, int64_t rank) const;
+  /// The groups of devices that make these sums, in which the rank takes part. Not counted is that
+  /// of all devices, which every step has. Nothing is known of other programs' groups: they have 0.
+  /// `areApart`: stages have meshes of their own, so that a group has all of their devices.
+  int64_t tiedGroups(const Runs &stages, const schedule::Placement &placement, int64_t rank,
+                     bool areApart) const;
   /// What a rank keeps from step to step, and a step's data: all but activations.
   MemoryUse staticBytes(std::span<const StageRun> runs) const;
   void countSharedOnce(std::span<const StageRun> runs, MemoryUse &use) const;
