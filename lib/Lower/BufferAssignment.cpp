@@ -8,13 +8,22 @@ using namespace mlir;
 namespace dtc::lower {
 namespace {
 
-/// What a sum over ranks alone reads, and so writes over, or a launch that puts zeros behind it;
-/// null: the value is of another kind.
+/// Whether a launch writes over what a barrier has held back, as where terms are added in turn
+/// (Kernels/SumInTurn.h).
+bool addsInTurn(OpResult result) {
+  const int64_t operand = overwritable(result);
+  return isa<exec::LaunchOp>(result.getOwner()) && operand >= 0 &&
+         result.getOwner()->getOperand(operand).getDefiningOp<graph::BarrierOp>();
+}
+
+/// What a sum over ranks alone reads, and so writes over, a launch that puts zeros behind it, or
+/// one that adds a term to others; null: the value is of another kind.
 Value madeInPlace(Value value) {
   auto result = dyn_cast<OpResult>(value);
-  if (!result || !(sumsInPlace(result.getOwner()) || putsZerosBehind(result.getOwner())))
+  if (!result ||
+      !(sumsInPlace(result.getOwner()) || putsZerosBehind(result.getOwner()) || addsInTurn(result)))
     return nullptr;
-  Value operand = result.getOwner()->getOperand(result.getResultNumber());
+  Value operand = result.getOwner()->getOperand(overwritable(result));
   bool isAlone = operand.hasOneUse();
   for (; exec::bufferRoot(operand) != operand; isAlone &= operand.hasOneUse())
     operand = operand.getDefiningOp()->getOperand(0);
