@@ -9,10 +9,24 @@ Liveness::Liveness(const RankExecution &execution, std::vector<bool> given)
     : execution(execution), lastUse(execution.buffers.size(), 0),
       madeAt(execution.buffers.size(), kNever), elsewhere(std::move(given)) {
   elsewhere.resize(execution.buffers.size(), false);
-  for (size_t i = 0; i < execution.steps.size(); ++i)
-    for (const std::vector<int> *list : {&execution.steps[i].reads, &execution.steps[i].writes})
-      for (int buffer : *list)
+  constexpr size_t unmade = ~size_t{0};
+  std::vector<size_t> made(execution.buffers.size(), unmade);
+  for (size_t i = 0; i < execution.steps.size(); ++i) {
+    const ExecutionStep &step = execution.steps[i];
+    for (int buffer : step.reads)
+      if (!step.addsTerms || execution.buffers[buffer].until < 0)
         lastUse[buffer] = i;
+    for (int buffer : step.writes) {
+      lastUse[buffer] = i;
+      made[buffer] = std::min(made[buffer], i);
+    }
+  }
+  for (size_t buffer = 0; buffer < lastUse.size(); ++buffer)
+    if (int until = execution.buffers[buffer].until; until >= 0 && made[until] != unmade) {
+      lastUse[buffer] = std::max(lastUse[buffer], made[until]);
+      waiting.emplace_back(until, static_cast<int>(buffer));
+    }
+  std::ranges::sort(waiting);
 }
 
 int64_t Liveness::advance() {
@@ -26,6 +40,10 @@ int64_t Liveness::advance() {
     for (int buffer : *list)
       if (dies(buffer))
         release(buffer);
+  for (int buffer : step.writes)
+    for (auto [until, term] : std::ranges::equal_range(waiting, buffer, {}, &Waiting::first))
+      if (dies(term))
+        release(term);
   ++at;
   return most;
 }

@@ -41,6 +41,8 @@ private:
   std::vector<size_t> lastUse; ///< by buffer: the step
   std::vector<size_t> madeAt;  ///< by buffer: the step, of those that are counted now
   std::vector<bool> elsewhere; ///< by buffer
+  using Waiting = std::pair<int, int>; ///< the last term of a stage, and one that waits for it
+  std::vector<Waiting> waiting;        ///< ascending
   std::vector<Life> lives;
   std::vector<std::pair<int, int>> over;
   int64_t now = 0;

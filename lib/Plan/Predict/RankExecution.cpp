@@ -383,6 +383,7 @@ void RankExecution::runSum(OpId id) {
   ExecutionStep total = stepOf(id);
   total.inPlace = true;
   std::vector<bool> done(op.operands.size(), false);
+  std::vector<ValueId> asTheyAre;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     if (done[i])
       continue;
@@ -393,6 +394,8 @@ void RankExecution::runSum(OpId id) {
       if (const Copy &copy = copies[op.operands[j]][0]; copy.sharding == first.sharding) {
         done[j] = true;
         ++count;
+        if (copy.sharding == target)
+          asTheyAre.push_back(op.operands[j]);
         together.insert(together.end(), copy.buffers.begin(), copy.buffers.end());
       }
     if (first.sharding == target) {
@@ -416,6 +419,8 @@ void RankExecution::runSum(OpId id) {
   }
   total.writes = {addBuffer(bytes)};
   make(op.results[0], std::move(target), total.writes);
+  holdTerms(id, asTheyAre);
+  total.addsTerms = true;
   steps.push_back(std::move(total));
 }
 

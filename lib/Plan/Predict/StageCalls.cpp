@@ -231,10 +231,17 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
                                    [&](int buffer) { return scattered[buffer]; });
     for (int buffer : step.reads) {
       scattered[buffer] = scattered[buffer] || isScattered;
-      if (maker[buffer] == kNone || execution.buffers[buffer].persistent)
+      if (maker[buffer] == kNone)
         continue;
       accumulated[buffer] = adds;
-      bool isAlone = !isHere(buffer) || here == 1;
+      if (execution.buffers[buffer].persistent)
+        continue;
+      const int until = execution.buffers[buffer].until;
+      const bool isAlone =
+          until < 0 ? !isHere(buffer) || here == 1
+                    : std::ranges::count_if(
+                          step.reads,
+                          [&](int other) { return execution.buffers[other].until == until; }) == 1;
       if (step.collective) {
         // The stage that makes a term brings it to the sum's form, too.
         for (int brought : step.writes)
@@ -257,9 +264,9 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       } else if (adds ? isAlone && fits && !calls.writesResultsAlone(maker[buffer])
                       : !isHere(buffer)) {
         atHome[buffer] = true;
-        if (scattered[buffer] && units[maker[buffer]] > units[i])
+        if (until < 0 && scattered[buffer] && units[maker[buffer]] > units[i])
           terms.push_back({units[i], units[maker[buffer]], execution.buffers[buffer].bytes});
-      } else if (!isHere(buffer) || inTurn) {
+      } else if (until < 0 && (!isHere(buffer) || inTurn)) {
         liveness.endAt(buffer, maker[buffer]);
       }
     }

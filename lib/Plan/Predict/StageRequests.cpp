@@ -1,4 +1,6 @@
 // What the ranks of a plan ask an allocator for beside activations.
+#include "PlacedPrograms.h"
+
 #include "dtc/Plan/Predict/StageCosts.h"
 #include "dtc/Schedule/PassingParts.h"
 
@@ -233,13 +235,33 @@ int64_t StageCosts::passingStates(std::span<const StageRun> runs) const {
   return turns.most();
 }
 
+/// What dtc's own programs have of parameters whose update is split, and which are gathered after
+/// it. A part of a new one takes its gradient's place if it has that size. For it, a part of the
+/// old one is cut out, on a GPU for all updates of a kernel. Otherwise it is beside all others:
+/// they are gathered beside the update, and waited for at its end.
+int64_t StageCosts::splitUpdates(std::span<const StageRun> runs) const {
+  int64_t all = 0, largest = 0;
+  for (const StageRun &run : runs)
+    for (const WeightClass &weights : classes) {
+      const int64_t bytes = weights.parameters(run), ways = weights.ranks.state;
+      if (!hasPlaces(model.getCluster().software) || !weights.trained || bytes == 0 || ways == 1 ||
+          !weights.storage.empty())
+        continue;
+      if (weights.gradients(run) != bytes || model.device().multiprocessors > 0)
+        all += bytes / ways;
+      else
+        largest = std::max(largest, std::ranges::max(weights.sizes(run)) / ways);
+    }
+  return all + largest;
+}
+
 BetweenCalls StageCosts::betweenCalls(std::span<const StageRun> runs) const {
   BetweenCalls result;
   result.norm = overlaps() ? 0 : bucketBytes(runs);
   for (const StageRun &run : runs)
     for (const WeightClass &weights : classes)
       result += betweenCalls(weights, run);
-  result.update += passingStates(runs);
+  result.update += passingStates(runs) + splitUpdates(runs);
   if (result.initial == 0)
     return result;
   // The optimizer's states aren't there yet, nor are gradients that a backward pass makes.

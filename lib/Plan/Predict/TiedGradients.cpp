@@ -32,6 +32,19 @@ public:
     return first;
   }
 
+  /// The steps that make the last terms of stages, as far as these are known.
+  void addLastTerms(size_t step, std::vector<size_t> &to) const {
+    const ExecutionStep &sum = execution.steps[step];
+    if (sum.op < 0 || problem.ops[sum.op].kind != OpKind::GradientSum)
+      return;
+    for (int read : sum.reads)
+      if (const size_t term = writers[read]; term != none && term < step) {
+        if (execution.buffers[read].until == read)
+          to.push_back(term);
+        addLastTerms(term, to);
+      }
+  }
+
 private:
   const RankExecution &execution;
   const Problem &problem;
@@ -52,18 +65,23 @@ void addTiedGradients(StoredLiveness &stored, const RankExecution &execution,
         !isScattered(levels, parameter))
       continue;
     const int64_t bytes = execution.buffers[buffer].bytes;
-    const size_t first = finder.firstTermOf(made, bytes);
-    const int unit = unitOfStep[first];
-    if (unit == unitOfStep[made])
-      continue;
-    if (keepsToEnd || others[unit] == 0)
-      stored.gradients[unit] += bytes;
-    stored.tied.resize(stored.scattered.size(), 0);
-    for (size_t step = first + 1; step < made; ++step)
-      if (unitOfStep[step] == unit) {
-        stored.scattered[step] += bytes;
-        stored.tied[step] += bytes;
-      }
+    std::vector<size_t> ends;
+    finder.addLastTerms(made, ends);
+    if (ends.empty())
+      ends.push_back(finder.firstTermOf(made, bytes));
+    for (size_t end : ends) {
+      const int unit = unitOfStep[end];
+      if (unit == unitOfStep[made])
+        continue;
+      if (keepsToEnd || others[unit] == 0)
+        stored.gradients[unit] += bytes;
+      stored.tied.resize(stored.scattered.size(), 0);
+      for (size_t step = end + 1; step < made; ++step)
+        if (unitOfStep[step] == unit) {
+          stored.scattered[step] += bytes;
+          stored.tied[step] += bytes;
+        }
+    }
   }
 }
 

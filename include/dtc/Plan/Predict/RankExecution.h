@@ -36,6 +36,7 @@ struct ExecutionStep {
   double seconds = 0;
   double hostSeconds = 0; ///< to launch it
   bool inPlace = false; ///< may write over an operand that dies here
+  bool addsTerms = false;         ///< of a weight's gradient, which may have been added earlier
   std::vector<int> reads, writes; ///< buffers
   int saved = -1; ///< the buffer written that is kept inside the op for its backward pass
   /// Of an op whose workspace is measured: where in `reads` the buffer of each operand is, -1
@@ -49,6 +50,9 @@ struct Buffer {
   bool persistent = false; ///< an argument or result: not part of the activations
   bool isCopy = false;     ///< of another one, which the forward pass makes, computed again
   bool isPart = false;     ///< of a larger one, for the backward pass alone
+  /// Of a term of a weight's gradient, with which other one of its stage it is added up; -1: where
+  /// the step of the sum is.
+  int until = -1;
 };
 
 /// A gradient that the microbatches leave to be summed once a step.
@@ -116,6 +120,11 @@ private:
   void addMask(OpId op, ExecutionStep &step);
   bool isTakenApart(OpId op) const;
   bool sumsTermsAlone(OpId op) const;
+  ValueId gradientOf(OpId sum) const;
+  bool isScattered(ValueId gradient) const;
+  std::optional<int> stageAt(OpId position) const;
+  void holdTermsOf(OpId sum, std::vector<ValueId> terms, bool isOwn);
+  void holdTerms(OpId sum, const std::vector<ValueId> &terms);
   void placeAtHome(int result);
   bool isMeasured(OpId op) const;
   bool gathersKeys(OpId op) const;

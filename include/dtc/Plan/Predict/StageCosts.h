@@ -356,6 +356,7 @@ private:
   bool isFlat(const WeightClass &weights) const;
   BetweenCalls betweenCalls(const WeightClass &weights, const StageRun &run) const;
   int64_t passingStates(std::span<const StageRun> runs) const;
+  int64_t splitUpdates(std::span<const StageRun> runs) const;
   void addExchanges(int unit, RankRequests &to) const;
   void addCasts(const Runs &runs, RankRequests &to) const;
   void addRequests(const WeightClass &weights, const StageRun &run, RankRequests &to) const;

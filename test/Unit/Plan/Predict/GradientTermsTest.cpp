@@ -1,0 +1,79 @@
+// What the terms of weights' gradients take, and the parts of new parameters.
+#include "Planner.h"
+#include "Transformer.h"
+
+#include "dtc/Plan/Predict/RankExecution.h"
+
+#include <algorithm>
+
+using namespace dtc::plan;
+using namespace dtc::plan::testing;
+
+namespace {
+
+/// A problem carried out on one device by a program of dtc's own.
+struct OnOneDevice {
+  explicit OnOneDevice(Problem given) : problem(std::move(given)) {}
+  Problem problem;
+  ProblemFacts facts{problem};
+  Cluster on = cluster("dgx-h100");
+  CostModel model{on, 1};
+  Plan plan = solveSharding(problem, facts, on, Degrees{})->plan;
+  RankExecution execution{problem, facts, plan, model};
+
+  /// The sum that is the gradient of the parameter which the most ops read.
+  const ExecutionStep &largestSum() const {
+    return *std::ranges::max_element(execution.steps, {}, [](const ExecutionStep &step) {
+      return step.addsTerms ? step.reads.size() : 0;
+    });
+  }
+};
+
+Problem layersThatShare(int64_t layers) {
+  TransformerSize size{layers, 64, 2, 16, 1, 64};
+  size.oneLayer = true;
+  return transformer(size);
+}
+
+} // namespace
+
+TEST(GradientTerms, AFewWaitForTheSum) {
+  const OnOneDevice three(layersThatShare(3));
+  const ExecutionStep &sum = three.largestSum();
+  ASSERT_EQ(sum.reads.size(), 3u);
+  for (int term : sum.reads)
+    EXPECT_EQ(three.execution.buffers[term].until, -1);
+}
+
+TEST(GradientTerms, ManyAreAddedAsTheyAreMade) {
+  const OnOneDevice four(layersThatShare(4));
+  const ExecutionStep &sum = four.largestSum();
+  ASSERT_EQ(sum.reads.size(), 4u);
+  for (int term : sum.reads)
+    EXPECT_EQ(four.execution.buffers[term].until, term);
+  EXPECT_TRUE(four.execution.buffers[sum.reads.front()].persistent) << "the sum lies there";
+  EXPECT_FALSE(four.execution.buffers[sum.reads.back()].persistent);
+}
+
+/// The head's product makes the first term, whose place the sum has.
+TEST(GradientTerms, RowsOfATableAreAddedByTheSum) {
+  const OnOneDevice gpt(load("gpt"));
+  const auto rows = std::ranges::find_if(gpt.problem.ops, [](const Op &op) {
+    return op.kind == OpKind::Lookup && op.backward == BackwardKind::WeightGrad;
+  });
+  ASSERT_NE(rows, gpt.problem.ops.end());
+  const OpId id = static_cast<OpId>(rows - gpt.problem.ops.begin());
+  const auto made = std::ranges::find_if(gpt.execution.steps, [&](const ExecutionStep &step) {
+    return step.op == id && !step.collective;
+  });
+  ASSERT_NE(made, gpt.execution.steps.end());
+  EXPECT_TRUE(gpt.execution.buffers[made->writes.front()].persistent);
+}
+
+TEST(UpdatedParts, LieBesideTheParametersUntilTheyAreGathered) {
+  const Problem problem = transformer({1, 256, 2, 2, 2, 8192}); // its head dominates
+  const MemoryUse whole = predicted(problem, Software(), 2, "dp=2,zero=0").memory,
+                  parts = predicted(problem, Software(), 2, "dp=2,zero=1").memory;
+  EXPECT_EQ(parts.parameters, whole.parameters);
+  EXPECT_EQ(parts.optimizer, whole.optimizer / 2 + whole.parameters / 2);
+}
