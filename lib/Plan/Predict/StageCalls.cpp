@@ -134,6 +134,12 @@ private:
     });
   }
   bool areSummedInTurn(const ExecutionStep &step) const;
+  /// Whether no other term is added up with that buffer.
+  bool isOnlyOne(int until, const ExecutionStep &step) const {
+    return std::ranges::count_if(step.reads, [&](int term) {
+             return execution.buffers[term].until == until;
+           }) == 1;
+  }
   bool isWithin(int buffer, const ExecutionStep &step) const {
     return execution.buffers[buffer].bytes <= execution.buffers[step.writes[0]].bytes;
   }
@@ -237,11 +243,7 @@ void TemporaryFinder::placeTerms(Liveness &liveness, std::vector<bool> &atHome) 
       if (execution.buffers[buffer].persistent)
         continue;
       const int until = execution.buffers[buffer].until;
-      const bool isAlone =
-          until < 0 ? !isHere(buffer) || here == 1
-                    : std::ranges::count_if(
-                          step.reads,
-                          [&](int other) { return execution.buffers[other].until == until; }) == 1;
+      const bool isAlone = until < 0 ? !isHere(buffer) || here == 1 : isOnlyOne(until, step);
       if (step.collective) {
         // The stage that makes a term brings it to the sum's form, too.
         for (int brought : step.writes)
