@@ -136,9 +136,8 @@ private:
   bool areSummedInTurn(const ExecutionStep &step) const;
   /// Whether no other term is added up with that buffer.
   bool isOnlyOne(int until, const ExecutionStep &step) const {
-    return std::ranges::count_if(step.reads, [&](int term) {
-             return execution.buffers[term].until == until;
-           }) == 1;
+    return std::ranges::count_if(
+               step.reads, [&](int term) { return execution.buffers[term].until == until; }) == 1;
   }
   bool isWithin(int buffer, const ExecutionStep &step) const {
     return execution.buffers[buffer].bytes <= execution.buffers[step.writes[0]].bytes;
