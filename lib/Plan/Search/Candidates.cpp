@@ -59,6 +59,14 @@ int64_t Enumeration::mostContext() const {
   return std::max<int64_t>(1, problem.tokensPerSample / shortest);
 }
 
+/// Tokens aren't padded, so they leave these.
+std::string Enumeration::degreesOf(int64_t tokens) const {
+  std::string list;
+  for (int64_t cp : divisors(std::gcd(tokens, options.devices), std::nullopt, tokens))
+    list += (list.empty() ? "" : ", ") + std::to_string(cp);
+  return "on " + std::to_string(options.devices) + " devices cp can be " + list;
+}
+
 static bool mayHoldBatch(const sharding::Factor &factor) {
   return factor.kind == sharding::FactorKind::Parallel ||
          factor.kind == sharding::FactorKind::Reduction;
@@ -74,8 +82,8 @@ std::string Enumeration::whyNoContext(int64_t cp) const {
     splits = true;
     if (int64_t size = problem.ops[id].rule->factors[factor].size; size % cp != 0)
       return "the sequence of " + problem.ops[id].name + " (" + problem.ops[id].location +
-             ") has size " + std::to_string(size) + ", not a multiple of cp: " +
-             std::to_string(cp);
+             ") has size " + std::to_string(size) +
+             ", not a multiple of cp: " + std::to_string(cp) + "; " + degreesOf(size);
   }
   if (cp == 1)
     return "";

@@ -44,6 +44,7 @@ private:
     return list;
   }
   int64_t mostContext() const;
+  std::string degreesOf(int64_t tokens) const;
   std::string whyNoContext(int64_t cp) const;
   std::string whyNoExperts(int64_t ep) const;
   std::string whyNotPinned() const;
