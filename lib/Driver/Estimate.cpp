@@ -217,7 +217,7 @@ static Outcome<Imported> importOnce(Environment &env, const Options &options, in
   auto file = openModel(env, options);
   if (!file)
     return file.category();
-  auto model = (*file)->import(samples);
+  auto model = (*file)->import(import::Samples{samples, samples});
   if (failed(model))
     return ErrorCategory::InputRefused;
   return Imported{std::move(*model), {samples, 1}};

@@ -81,30 +81,25 @@ static plan::Result<BatchChoice> firstBatch(const Request &request, int64_t file
                      1};
 }
 
-/// Samples without targets must change nothing of the others. Where the file leaves the batch open,
-/// the model may compute with its size.
-static LogicalResult checkPadded(const Request &request, const import::ModelFile &file,
-                                 const import::ImportedModel &model, int64_t perCall) {
+import::Samples samplesIn(const Request &request, const BatchChoice &cut) {
+  return {cut.perCall(), cut.globalBatch - request.paddedSamples};
+}
+
+/// Samples without targets must change nothing of the others.
+static LogicalResult checkPadded(const Request &request, const import::ImportedModel &model) {
   const int64_t padded = *request.globalBatch, own = padded - request.paddedSamples;
-  std::string purpose = "cannot pad the batch of " + std::to_string(own) +
-                        " for dp=" + std::to_string(*request.spec.dp);
-  if (request.spec.microBatch)
+  std::string purpose = "cannot pad the batch of " + std::to_string(own);
+  if (request.spec.dp)
+    purpose += " for dp=" + std::to_string(*request.spec.dp);
+  if (request.spec.dp && request.spec.microBatch)
     purpose += " and micro_batch=" + std::to_string(*request.spec.microBatch);
-  const std::string advice = "; --global-batch " + std::to_string(padded) + " needs no padding";
   std::vector<std::string> whole;
   for (const auto &[name, dim] : model.batchDims)
     if (!dim)
       whole.push_back(name);
-  func::FuncOp forward = graph::findFunction(*model.module, graph::kForward);
-  if (failed(raise::checkSamplesApart(forward, whole, purpose, advice)))
-    return failure();
-  if (model.fileBatch > 0 && request.options.import.shapes.empty())
-    return success();
-  auto larger = file.import(perCall + 1);
-  if (failed(larger))
-    return failure();
-  return raise::checkBatchUncounted(forward, graph::findFunction(*larger->module, graph::kForward),
-                                    whole, purpose, advice);
+  return raise::checkSamplesApart(
+      graph::findFunction(*model.module, graph::kForward), whole, std::move(purpose),
+      "; --global-batch " + std::to_string(padded) + " needs no padding");
 }
 
 /// Without a global batch the file's own decides, which importing tells.
@@ -127,9 +122,8 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
   if (!request.globalBatch && batch->perCall() == std::max<int64_t>(asInFile->fileBatch, 1))
     return accept(std::move(*asInFile));
   // Without weights nothing can be trained, but everything can be planned.
-  auto model = file.import(batch->perCall());
-  if (failed(model) ||
-      (request.paddedSamples > 0 && failed(checkPadded(request, file, *model, batch->perCall()))))
+  auto model = file.import(samplesIn(request, *batch));
+  if (failed(model) || (request.paddedSamples > 0 && failed(checkPadded(request, *model))))
     return ErrorCategory::InputRefused;
   return accept(std::move(*model));
 }

@@ -87,6 +87,9 @@ struct Weights {
 /// Opens the model file, which gives its graph for any number of samples.
 Outcome<std::unique_ptr<import::ModelFile>> openModel(Environment &env, const Options &options);
 
+/// Of a call, and of its step without what pads it.
+import::Samples samplesIn(const Request &request, const BatchChoice &cut);
+
 Outcome<Imported> importModel(const Request &request, const import::ModelFile &file);
 
 /// `slots`: the ranks of the plan that share experts or sequences, as far as the program has to be

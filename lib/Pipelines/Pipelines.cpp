@@ -61,7 +61,9 @@ private:
 } // namespace
 
 void build(OpPassManager &passes, const RaisePipeline &options) {
-  raise::buildRaisePipeline(passes, options.batch);
+  raise::RebatchOptions rebatch;
+  rebatch.batch = options.batch;
+  raise::buildRaisePipeline(passes, rebatch);
 }
 
 void build(OpPassManager &passes, const SlotsPipeline &options) {

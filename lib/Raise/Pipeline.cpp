@@ -4,11 +4,10 @@
 
 namespace dtc::raise {
 
-void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch,
-                        llvm::ArrayRef<std::string> whole) {
+void buildRaisePipeline(mlir::OpPassManager &passes, const RebatchOptions &rebatch) {
   passes.addPass(createWidenHalves());
-  if (batch != 0)
-    passes.addPass(createRebatch({batch, llvm::to_vector(whole)}));
+  if (rebatch.batch != 0)
+    passes.addPass(createRebatch(rebatch));
   passes.addPass(createKeyDropout()); // before equal ones become one
   passes.addPass(mlir::createCanonicalizerPass());
   passes.addPass(mlir::createCSEPass());

@@ -11,6 +11,8 @@
 #include "dtc-io/CheckedSize.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 
@@ -23,9 +25,9 @@ namespace {
 
 class Rebatcher {
 public:
-  Rebatcher(func::FuncOp func, int64_t batch, ArrayRef<std::string> whole)
-      : func(func), batch(batch), whole(whole),
-        trace(func, BatchTrace::Ends::Refused, "cannot change the batch") {}
+  Rebatcher(func::FuncOp func, int64_t batch, bool isCut, bool isOpen, ArrayRef<std::string> whole)
+      : func(func), batch(batch), isCut(isCut), whole(whole),
+        trace(func, BatchTrace::Ends::Refused, "cannot change the batch", adviceFor(isOpen)) {}
 
   LogicalResult run() {
     if (failed(trace.start(whole)))
@@ -39,6 +41,13 @@ public:
   }
 
 private:
+  /// A file that takes any batch has all samples of a step in one call, where nothing cuts it.
+  static std::optional<std::string> adviceFor(bool isOpen) {
+    if (!isOpen)
+      return std::nullopt;
+    return "; without a micro_batch, and with a --global-batch that the ranks divide, it stays as "
+           "it is";
+  }
   LogicalResult checkSources();
   LogicalResult checkSizes();
   void retype();
@@ -56,6 +65,7 @@ private:
 
   func::FuncOp func;
   int64_t batch;
+  bool isCut;
   ArrayRef<std::string> whole; ///< inputs without samples
   BatchTrace trace;
 };
@@ -114,6 +124,10 @@ LogicalResult Rebatcher::checkSources() {
     auto iota = dyn_cast<graph::IotaOp>(op);
     if (iota && int64_t(iota.getDim()) == at.dim && (at.outer != 1 || at.inner != 1)) {
       (void)trace.refuse(op->getLoc(), "it is a part of an index range");
+      return WalkResult::interrupt();
+    }
+    if (iota && int64_t(iota.getDim()) == at.dim && isCut) {
+      (void)trace.refuse(op->getLoc(), "this counts the samples, and each call begins anew");
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
@@ -226,7 +240,11 @@ struct Rebatch : impl::RebatchBase<Rebatch> {
       func.emitError() << "the batch must be positive: " << batch.getValue();
       return signalPassFailure();
     }
-    if (failed(Rebatcher(func, batch, llvm::to_vector(whole)).run()))
+    if (isCut) { // what nobody reads counts nothing
+      IRRewriter rewriter(func.getContext());
+      (void)runRegionDCE(rewriter, func->getRegions());
+    }
+    if (failed(Rebatcher(func, batch, isCut, isOpen, llvm::to_vector(whole)).run()))
       signalPassFailure();
   }
 };

@@ -1,9 +1,11 @@
 // Prints the module that importing an ONNX file gives, for tests and for looking at models.
 //
-//   dtc-import-test FILE [--batch N] [--shape INPUT=DxD[xTYPE]] [--freeze RE] [--train RE]
+//   dtc-import-test FILE [--batch N] [--step N] [--shape INPUT=DxD[xTYPE]] [--freeze RE] [--train
+//   RE]
 //                   [--padding-idx WEIGHT=ROW] [--allow-merged] [--plan] [--weights] [--locations]
 //                   [--compare FILE.safetensors]
 //
+// --step has the samples of a step, of which --batch are those of a call.
 // --compare evaluates the model with the interpreter on the tensors of FILE, named as inputs and
 // weights. It prints how far each output is from FILE's `output:NAME`.
 #include "dtc/Dialect/Graph/Graph.h"
@@ -27,7 +29,7 @@ using namespace dtc;
 namespace {
 struct Arguments {
   import::ImportOptions options;
-  std::optional<int64_t> batch;
+  std::optional<int64_t> batch, step;
   bool weights = false, locations = false, good = true;
   std::string compare;
 };
@@ -104,6 +106,8 @@ static Arguments parse(int argc, char **argv) {
     auto value = [&]() -> std::string { return i + 1 < argc ? argv[++i] : ""; };
     if (flag == "--batch") {
       arguments.batch = std::stoll(value());
+    } else if (flag == "--step") {
+      arguments.step = std::stoll(value());
     } else if (flag == "--shape") {
       const std::string text = value();
       auto [name, shape] = llvm::StringRef(text).split('=');
@@ -184,7 +188,10 @@ int main(int argc, char **argv) {
   auto file = import::openONNX(context, arguments.options);
   if (mlir::failed(file))
     return 3;
-  auto model = (*file)->import(arguments.batch);
+  std::optional<import::Samples> samples;
+  if (arguments.batch)
+    samples = {*arguments.batch, arguments.step.value_or(*arguments.batch)};
+  auto model = (*file)->import(samples);
   if (mlir::failed(model))
     return 3;
   if (arguments.weights) {

@@ -120,20 +120,49 @@ def test_a_sum_over_the_batch_is_refused_by_name(tmp_path):
     assert "centre" in refused(tmp_path, path, "dp=2", "cross_entropy", MIXES.format("the operation"))
 
 
-def test_a_model_that_computes_with_the_size_of_its_batch_is_refused(tmp_path):
-    """Logits are divided by it. The file leaves it open, so that padding would make it 8."""
+def test_what_mixes_samples_is_cut_into_no_calls(tmp_path):
+    """The file takes any batch. A pipeline would be faster in several calls, each with a mean of its own."""
+    shape = 'type { tensor_type { elem_type: 1 shape { dim { dim_param: "batch" } dim { dim_value: 32 } } } }'
+    weight = f"dims: 32 dims: 32 float_data: [{', '.join(['0.01'] * 1024)}]"
+    path = encode_model(f"""ir_version: 10 opset_import {{ version: 20 }} graph {{ name: "centred"
+        input {{ name: "x" {shape} }} output {{ name: "logits" {shape} }}
+        initializer {{ name: "v" data_type: 1 {weight} }} initializer {{ name: "w" data_type: 1 {weight} }}
+        initializer {{ name: "axes" data_type: 7 dims: 1 int64_data: 0 }}
+        node {{ op_type: "MatMul" input: "x" input: "v" output: "g" }}
+        node {{ op_type: "Relu" input: "g" output: "r" }}
+        node {{ op_type: "MatMul" input: "r" input: "w" output: "h" }}
+        node {{ op_type: "ReduceMean" name: "centre" input: "h" input: "axes" output: "mean" }}
+        node {{ op_type: "Sub" input: "h" input: "mean" output: "logits" }} }}""", tmp_path / "model.onnx")
+    job = ["dtc", "plan", path, "--gpus", 2, "--loss", "cross_entropy", "--global-batch", 1 << 20, "--json", "--plan"]
+    line = "node 'centre': cannot change the batch: the operation mixes samples; without a micro_batch"
+    whole = check_call(*job, "pp=2")
+    assert json.loads(whole.out)["plan"]["num_microbatches"] == 1 and line in whole.err
+    cut = call(*job, "pp=2,micro_batch=1024")
+    assert cut.code == 3 and line in cut.error_line()
+
+
+def test_a_model_that_computes_with_the_size_of_its_batch_has_that_of_the_whole(tmp_path):
+    """Logits are divided by it. The file leaves it open; a call has fewer samples, or padding beside them."""
     shape = 'type { tensor_type { elem_type: 1 shape { dim { dim_param: "batch" } dim { dim_value: 4 } } } }'
-    weight = " ".join(f"float_data: {i / 16}" for i in range(16))
+    weights = [" ".join(f"float_data: {round(numpy.sin(each + i), 4)}" for i in range(16)) for each in range(2)]
     path = encode_model(f"""ir_version: 10 opset_import {{ version: 20 }} graph {{ name: "divided"
         input {{ name: "x" {shape} }} output {{ name: "logits" {shape} }}
-        initializer {{ name: "w" data_type: 1 dims: 4 dims: 4 {weight} }}
+        initializer {{ name: "v" data_type: 1 dims: 4 dims: 4 {weights[0]} }}
+        initializer {{ name: "w" data_type: 1 dims: 4 dims: 4 {weights[1]} }}
         initializer {{ name: "first" data_type: 7 int64_data: 0 }}
-        node {{ op_type: "MatMul" input: "x" input: "w" output: "h" }}
+        node {{ op_type: "MatMul" input: "x" input: "v" output: "g" }}
+        node {{ op_type: "Relu" input: "g" output: "r" }}
+        node {{ op_type: "MatMul" input: "r" input: "w" output: "h" }}
         node {{ op_type: "Shape" input: "x" output: "sizes" }}
         node {{ op_type: "Gather" input: "sizes" input: "first" output: "size" }}
         node {{ op_type: "Cast" input: "size" output: "divisor" attribute {{ name: "to" type: INT i: 1 }} }}
         node {{ op_type: "Div" name: "divide" input: "h" input: "divisor" output: "logits" }} }}""", tmp_path / "model.onnx")
-    refused(tmp_path, path, "dp=2", "cross_entropy", MIXES.format("the model").replace("mixes samples", "computes with its size"))
+    draw = numpy.random.default_rng(0)
+    save_file({"x": 4 * draw.standard_normal((28, 4)).astype("f4"), "target": draw.integers(0, 4, 28)},
+              tmp_path / "d.data.safetensors")
+    alone = trained(tmp_path, path, 1, "dp=1", *SGD, data=tmp_path / "d")
+    for devices, plan in ((1, "dp=1,micro_batch=1"), (2, "dp=2"), (2, "pp=2,micro_batch=2")):
+        compare(alone, trained(tmp_path, path, devices, plan, *SGD, data=tmp_path / "d"))
 
 
 def test_a_plan_file_with_nothing_but_padding_is_refused(tmp_path):

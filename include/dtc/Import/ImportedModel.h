@@ -53,13 +53,19 @@ struct ImportedModel {
   BatchDims batchDims;
 };
 
+/// How many samples a graph is for. What a file computes of a batch that it leaves open is of those
+/// of a step, whatever calls the step is cut into.
+struct Samples {
+  int64_t call = 1, step = 1;
+};
+
 /// A model file that has been read. It is asked again for each number of samples.
 class ModelFile {
 public:
   virtual ~ModelFile() = default;
-  /// `batch`: samples of one call; default: the file's, or 1 if symbolic. Errors are diagnostics
-  /// of the context that name the file and, where there is one, the node.
-  virtual llvm::FailureOr<ImportedModel> import(std::optional<int64_t> batch) const = 0;
+  /// `samples`: by default the file's, or 1 if symbolic. Errors are diagnostics of the context that
+  /// name the file and, where there is one, the node.
+  virtual llvm::FailureOr<ImportedModel> import(std::optional<Samples> samples) const = 0;
 };
 
 } // namespace dtc::import

@@ -14,9 +14,8 @@ namespace dtc::raise {
 #define GEN_PASS_REGISTRATION
 #include "dtc/Raise/Passes.h.inc"
 
-/// What every importer runs on the graph it has built: `--dtc-pipeline="raise batch=N"`. `whole`:
-/// inputs without samples.
-void buildRaisePipeline(mlir::OpPassManager &passes, int64_t batch,
-                        llvm::ArrayRef<std::string> whole = {});
+/// What every importer runs on the graph it has built: `--dtc-pipeline="raise batch=N"`. A batch of
+/// 0 leaves it as it is.
+void buildRaisePipeline(mlir::OpPassManager &passes, const RebatchOptions &rebatch);
 
 } // namespace dtc::raise

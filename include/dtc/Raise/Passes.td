@@ -38,6 +38,10 @@ def Rebatch : Pass<"dtc-rebatch", "::mlir::ModuleOp"> {
         %0 = dtc.contract %x [0, 2], %w [2, 1] -> [0, 1] : ... -> tensor<3x5xf32>
   }];
   let options = [Option<"batch", "batch", "int64_t", /*default=*/"0", "samples of one call">,
+                 Option<"isCut", "cut", "bool", /*default=*/"false",
+                        "the call is one of several of a step, so that no value may count samples">,
+                 Option<"isOpen", "open", "bool", /*default=*/"false",
+                        "the file takes any batch; errors say what to do">,
                  ListOption<"whole", "whole", "std::string", "inputs without samples">];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }

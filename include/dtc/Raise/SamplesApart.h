@@ -15,10 +15,4 @@ namespace dtc::raise {
 llvm::LogicalResult checkSamplesApart(mlir::func::FuncOp func, llvm::ArrayRef<std::string> whole,
                                       std::string purpose, std::string advice);
 
-/// Refuses what computes with the number of samples, as a division by it. `other` is the same graph
-/// with another number of them.
-llvm::LogicalResult checkBatchUncounted(mlir::func::FuncOp func, mlir::func::FuncOp other,
-                                        llvm::ArrayRef<std::string> whole, std::string purpose,
-                                        std::string advice);
-
 } // namespace dtc::raise

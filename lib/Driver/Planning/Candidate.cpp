@@ -20,7 +20,7 @@ using namespace mlir;
 
 namespace dtc::driver {
 
-static double secondsPerSample(const plan::Alternative &of) {
+double secondsPerSample(const plan::Alternative &of) {
   return of.predicted.fits() ? of.predicted.stepSeconds / double(of.degrees.samples())
                              : std::numeric_limits<double>::infinity();
 }
@@ -143,7 +143,7 @@ static plan::SearchOutcome searchCalls(const Planner &planner, const Candidate &
 
 Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees,
                             const BatchChoice &cut) {
-  auto model = planner.file.import(cut.perCall());
+  auto model = planner.file.import(samplesIn(planner.request, cut));
   if (failed(model))
     return ErrorCategory::InputRefused;
   auto step = buildTraining(planner.request.options, Imported{std::move(*model), cut},

@@ -29,7 +29,9 @@ struct Candidate {
   plan::SearchResult search = {};
 };
 
-/// Whether a plan takes less time a sample; one that doesn't fit takes any.
+/// One that doesn't fit takes infinitely long.
+double secondsPerSample(const plan::Alternative &of);
+/// Whether a plan takes less time a sample.
 bool isFaster(const plan::Alternative &a, const plan::Alternative &b);
 plan::Alternative chosenIn(const plan::SearchResult &search);
 

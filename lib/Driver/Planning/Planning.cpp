@@ -20,6 +20,35 @@ namespace dtc::driver {
 
 using plan::Alternative;
 
+namespace {
+
+/// What was said while several plans were made. An error is told where there is no plan at all.
+class Said {
+public:
+  template <typename Make> auto during(Make make) {
+    DiagnosticScope scope(
+        [&](Severity severity, const std::string &line) { lines.emplace_back(severity, line); });
+    return make();
+  }
+
+  void tell(bool withErrors) const {
+    for (const auto &[severity, line] : lines)
+      if (withErrors || severity == Severity::Warning)
+        say(severity, line);
+  }
+
+  /// Why another plan was made.
+  void tellAsWarnings() const {
+    for (const auto &[severity, line] : lines)
+      say(Severity::Warning, line);
+  }
+
+private:
+  std::vector<std::pair<Severity, std::string>> lines;
+};
+
+} // namespace
+
 //===----------------------------------------------------------------------===//
 // The cut of the plan
 //===----------------------------------------------------------------------===//
@@ -147,7 +176,7 @@ static bool hasSlots(const Trained &step) {
 /// Whether a plan fits that has other slots for experts, and is else as asked for.
 static bool fitsWith(const Planner &planner, const BatchChoice &batch,
                      plan::ExpertCapacity capacity) {
-  auto model = planner.file.import(batch.perCall());
+  auto model = planner.file.import(samplesIn(planner.request, batch));
   if (failed(model))
     return false;
   pipelines::SlotsPipeline slots = slotsFor(planner.request, planner.request.spec);
@@ -223,10 +252,11 @@ static Outcome<Candidate> replanUntilFits(const Planner &planner, const Candidat
 }
 
 /// The best plan, its degrees and microbatches included. The problem is for the samples of one of
-/// its calls.
-static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
+/// its calls. What can't be cut is planned whole.
+static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole, bool mayCut = true) {
   const Request &request = planner.request;
   plan::SearchOptions asked = firstOptions(planner, whole);
+  asked.fixedCalls |= !mayCut;
   auto found = searchFreely(planner, whole, asked, request.cluster);
   plan::adviseOn(found, whole.problem, request.cluster, asked);
   if (!found)
@@ -242,7 +272,14 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole) {
       return *failure;
     return result;
   }
-  auto best = replanUntilFits(planner, whole, asked);
+  Said said;
+  auto best = said.during([&] { return replanUntilFits(planner, whole, asked); });
+  const bool isRefused = !best && best.category() == ErrorCategory::InputRefused;
+  if (isRefused && mayCut && !request.spec.microBatch) {
+    said.tellAsWarnings();
+    return searchPlan(planner, std::move(whole), /*mayCut=*/false);
+  }
+  said.tell(/*withErrors=*/true);
   if (!best)
     return best.category();
   if (explanation && best->search.plan.degrees != whole.search.plan.degrees) {
@@ -312,6 +349,7 @@ static Outcome<Planned> planStep(Environment &env, const Request &request,
                                       : searchPlan(closedPlanner, std::move(*whole));
   if (!result)
     return result;
+  result->paddedSamples = request.paddedSamples;
   if (std::string idle = report::idleStagesText(result->problem, result->search); !idle.empty())
     return fail(plan::Error{idle});
   const plan::Plan &plan = result->search.plan;
@@ -329,28 +367,10 @@ static Outcome<Planned> planStep(Environment &env, const Request &request,
   return result;
 }
 
-namespace {
-
-/// What was said while several plans were made. An error is told where there is no plan at all.
-class Said {
-public:
-  template <typename Make> auto during(Make make) {
-    DiagnosticScope scope(
-        [&](Severity severity, const std::string &line) { lines.emplace_back(severity, line); });
-    return make();
-  }
-
-  void tell(bool withErrors) const {
-    for (const auto &[severity, line] : lines)
-      if (withErrors || severity == Severity::Warning)
-        say(severity, line);
-  }
-
-private:
-  std::vector<std::pair<Severity, std::string>> lines;
-};
-
-} // namespace
+static double secondsPerOwnSample(const Planned &planned) {
+  const double all = double(planned.search.plan.degrees.samples());
+  return secondsPerSample(chosenIn(planned.search)) * all / (all - double(planned.paddedSamples));
+}
 
 /// The fastest of the plans of the step as it is, and padded.
 static Outcome<Planned> planFastest(Environment &env, const Request &request,
@@ -367,11 +387,12 @@ static Outcome<Planned> planFastest(Environment &env, const Request &request,
     auto planned = ofOther.during([&]() -> Outcome<Planned> {
       // What it warns of was said as the model was imported first.
       auto step = Said().during([&] { return importForTraining(other, file); });
-      if (!step || sameShapes(*step)) // nothing could be padded
+      const bool hasSamples = other.paddedSamples != request.paddedSamples;
+      if (!step || (!hasSamples && sameShapes(*step))) // nothing could be padded
         return ErrorCategory::Failed;
       return planStep(env, other, file, std::move(*step));
     });
-    if (!planned || (best && !isFaster(chosenIn(planned->search), chosenIn(best->search))))
+    if (!planned || (best && secondsPerOwnSample(*planned) >= secondsPerOwnSample(*best)))
       continue;
     tellAsAsked(request, best ? &*best : nullptr, *planned);
     best = std::move(planned);
@@ -392,7 +413,6 @@ Outcome<Planned> makePlan(Environment &env, const Request &request, const import
   if (!result)
     return result;
   result->padded = paddedIn(*result);
-  result->paddedSamples = request.paddedSamples;
   result->planningSeconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

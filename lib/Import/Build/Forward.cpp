@@ -197,21 +197,34 @@ LogicalResult Forward::markPaddingRows(const std::map<std::string, int64_t> &pad
   return success();
 }
 
-FailureOr<ImportedModel> Forward::raise(const BoundInputs &inputs, std::optional<int64_t> batch,
+/// What the graph becomes of that which the file says for `step` samples, or as many as it has.
+static raise::RebatchOptions rebatchFor(const Samples &samples, int64_t inFile) {
+  raise::RebatchOptions options;
+  options.batch = samples.call;
+  options.isOpen = inFile <= 0;
+  options.isCut = samples.call < samples.step;
+  return options;
+}
+
+FailureOr<ImportedModel> Forward::raise(const BoundInputs &inputs, std::optional<Samples> samples,
                                         int64_t nodes) {
   if (failed(verify(*model.module)))
     return failure();
   const int64_t inFile = inputs.fileBatch;
-  std::optional<int64_t> wanted = batch ? batch : inputs.shapeBatch;
+  if (!samples && inFile > 0 && inputs.shapeBatch)
+    samples = {*inputs.shapeBatch, *inputs.shapeBatch};
   const bool hasNoSamples = !inputs.batchDims.empty() && inputs.batchOf.empty();
-  if (hasNoSamples && wanted.value_or(1) != 1)
-    return LogicalResult(emitError(file) << "no input has samples, so that the global batch is 1, "
-                                            "not "
-                                         << *wanted);
+  const int64_t step = samples ? samples->step : inputs.shapeBatch.value_or(1);
+  if (hasNoSamples && step != 1)
+    return LogicalResult(emitError(file)
+                         << "no input has samples, so that the global batch is 1, not " << step);
+  raise::RebatchOptions options;
+  if (samples)
+    options = rebatchFor(*samples, inFile);
+  options.whole = llvm::to_vector(wholeInputs(model));
   PassManager passes(&context);
   passes.enableVerifier(false); // once at the end, not after each
-  raise::buildRaisePipeline(passes, inFile > 0 && wanted && *wanted != inFile ? *wanted : 0,
-                            wholeInputs(model));
+  raise::buildRaisePipeline(passes, options);
   if (failed(passes.run(*model.module)) || failed(verify(*model.module)))
     return failure();
   model.nodes = nodes;

@@ -162,8 +162,8 @@ FailureOr<BoundInputs> Binder::run(const std::vector<FileInput> &inputs) {
 
 FailureOr<BoundInputs> bindInputs(Location file, const ImportOptions &options,
                                   const std::vector<FileInput> &inputs,
-                                  std::optional<int64_t> batch) {
-  return Binder(file, options, batch).run(inputs);
+                                  std::optional<Samples> samples) {
+  return Binder(file, options, samples ? std::optional(samples->step) : std::nullopt).run(inputs);
 }
 
 } // namespace dtc::import

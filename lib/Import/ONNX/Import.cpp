@@ -44,7 +44,7 @@ static std::vector<FileInput> dataInputs(const Model &model) {
 }
 
 static FailureOr<ImportedModel> importModel(MLIRContext &context, const ImportOptions &options,
-                                            const Model &model, std::optional<int64_t> batch) {
+                                            const Model &model, std::optional<Samples> samples) {
   Budget budget = model.budget; // what reading the file left
   TensorReader reader(model);
   std::vector<std::string> outputs;
@@ -56,7 +56,7 @@ static FailureOr<ImportedModel> importModel(MLIRContext &context, const ImportOp
   auto tensors = classifyTensors(model, options, live, reader);
   if (failed(tensors))
     return failure();
-  auto inputs = bindInputs(model.location, options, dataInputs(model), batch);
+  auto inputs = bindInputs(model.location, options, dataInputs(model), samples);
   if (failed(inputs))
     return failure();
   Forward forward(context, model.location);
@@ -80,7 +80,7 @@ static FailureOr<ImportedModel> importModel(MLIRContext &context, const ImportOp
   if (failed(forward.finish(results, changes)) ||
       failed(forward.markPaddingRows(options.paddingRows)))
     return failure();
-  return forward.raise(*inputs, batch, model.nodes.size());
+  return forward.raise(*inputs, samples, model.nodes.size());
 }
 
 namespace {
@@ -90,8 +90,8 @@ public:
   OnnxFile(MLIRContext &context, const ImportOptions &options, Model model)
       : context(context), options(options), model(std::move(model)) {}
 
-  FailureOr<ImportedModel> import(std::optional<int64_t> batch) const override {
-    return importModel(context, options, model, batch);
+  FailureOr<ImportedModel> import(std::optional<Samples> samples) const override {
+    return importModel(context, options, model, samples);
   }
 
 private:

@@ -63,7 +63,7 @@ public:
       : context(context), options(options), file(FileLineColLoc::get(&context, options.path, 0, 0)),
         graph(std::move(graph)), budget(budget) {}
 
-  FailureOr<ImportedModel> import(std::optional<int64_t> batch) const override;
+  FailureOr<ImportedModel> import(std::optional<Samples> samples) const override;
 
 private:
   LogicalResult checkChanges(ArrayRef<BufferChange> changes) const;
@@ -86,7 +86,7 @@ LogicalResult ProgramFile::checkChanges(ArrayRef<BufferChange> changes) const {
   return success();
 }
 
-FailureOr<ImportedModel> ProgramFile::import(std::optional<int64_t> batch) const {
+FailureOr<ImportedModel> ProgramFile::import(std::optional<Samples> samples) const {
   Budget left = budget;
   std::map<std::string, std::string> names; // of weights, by value
   std::vector<FileTensor> tensors = liveTensors(graph, names);
@@ -99,7 +99,7 @@ FailureOr<ImportedModel> ProgramFile::import(std::optional<int64_t> batch) const
     if (!taken.insert(input.name).second)
       return LogicalResult(emitError(file)
                            << "an input and a weight have the same name: " << input.name);
-  auto inputs = bindInputs(file, options, graph.inputs, batch);
+  auto inputs = bindInputs(file, options, graph.inputs, samples);
   if (failed(inputs))
     return failure();
   Forward forward(context, file);
@@ -126,7 +126,7 @@ FailureOr<ImportedModel> ProgramFile::import(std::optional<int64_t> batch) const
   if (failed(checkChanges(changes)) || failed(forward.finish(results, changes)) ||
       failed(forward.markPaddingRows(options.paddingRows)))
     return failure();
-  return forward.raise(*inputs, batch, graph.nodes.size());
+  return forward.raise(*inputs, samples, graph.nodes.size());
 }
 
 /// Batch norms that makeFunctional left as they are, by their running means.

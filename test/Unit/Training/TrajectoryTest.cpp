@@ -138,7 +138,8 @@ TEST_P(Trajectory, IsPyTorchs) {
   importOptions.path = modelsPath(param.model);
   auto file = import::openONNX(context, importOptions);
   ASSERT_TRUE(succeeded(file));
-  FailureOr<import::ImportedModel> model = (*file)->import(kGlobalBatch / param.numMicrobatches);
+  FailureOr<import::ImportedModel> model =
+      (*file)->import(import::Samples{kGlobalBatch / param.numMicrobatches, kGlobalBatch});
   ASSERT_TRUE(succeeded(model));
   Recorded recorded = readTrajectory(param.trajectory);
   ASSERT_FALSE(recorded.steps.empty());

@@ -4,7 +4,7 @@
 //   forward.declare(tensors, inputs, budget, values)   arguments, and constants into `values`
 //   ... convert the file's operators with an emitter at forward.end() ...
 //   forward.finish(outputs, changes)                   results
-//   forward.raise(options, inputs, batch)              the passes that every importer runs
+//   forward.raise(inputs, samples, nodes)              the passes that every importer runs
 #pragma once
 
 #include "dtc/Import/Build/Conversion.h"
@@ -42,8 +42,8 @@ public:
                              llvm::ArrayRef<BufferChange> changes);
   /// --padding-idx, for files that don't say which row of an embedding gets no gradient.
   llvm::LogicalResult markPaddingRows(const std::map<std::string, int64_t> &rows);
-  /// The model, raised and brought to `batch` samples.
-  llvm::FailureOr<ImportedModel> raise(const BoundInputs &inputs, std::optional<int64_t> batch,
+  /// The model, raised and brought to the samples of a call.
+  llvm::FailureOr<ImportedModel> raise(const BoundInputs &inputs, std::optional<Samples> samples,
                                        int64_t nodes);
 
 private:

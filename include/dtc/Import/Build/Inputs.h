@@ -44,9 +44,9 @@ struct BoundInputs {
   std::map<std::string, std::optional<int64_t>> batchDims; ///< of inputs where it isn't the first
 };
 
-/// `batch`: what is asked for, where the file leaves it open. Errors are diagnostics at `file`.
+/// `samples`: what is asked for, where the file leaves it open. Errors are diagnostics at `file`.
 mlir::FailureOr<BoundInputs> bindInputs(mlir::Location file, const ImportOptions &options,
                                         const std::vector<FileInput> &inputs,
-                                        std::optional<int64_t> batch);
+                                        std::optional<Samples> samples);
 
 } // namespace dtc::import
