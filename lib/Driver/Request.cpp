@@ -51,6 +51,7 @@ static Result<plan::Spec> specOfPlanFile(Request &request) {
                  ": padded_samples leaves none of a step: " + std::to_string(*padded)};
   if (!request.globalBatch)
     request.globalBatch = samples - *padded;
+  request.planSamples = samples;
   auto isAlone = plan::hasDegreesAlone(request.planText, options.plan);
   if (!isAlone)
     return isAlone.error();
@@ -168,18 +169,32 @@ static std::optional<Error> whyNotForward(const Options &options, const plan::Sp
   return Error{where + pin + " is for training, not for --loss none", ErrorCategory::Usage};
 }
 
-/// Where ranks are given that can't share the batch, a few samples more have no targets. Others'
-/// programs don't do so, nor losses without targets that may be ignored. Rows that find no slot
-/// are counted of all samples.
-static void padBatch(Request &request) {
+/// Others' programs pad no batch, nor do losses without targets that may be ignored. Rows that
+/// find no slot are counted of all samples.
+static bool mayPadBatch(const Request &request) {
   const plan::Spec &spec = request.spec;
   const bool mayLoseRows = spec.capacity && *spec.capacity != plan::ExpertCapacity();
-  if (!request.globalBatch || !spec.dp || mayLoseRows || !request.isForOwnProgram() ||
-      request.options.train.loss != training::LossKind::CrossEntropy)
+  return request.globalBatch && !mayLoseRows && request.isForOwnProgram() &&
+         request.options.train.loss == training::LossKind::CrossEntropy;
+}
+
+void padBatch(Request &request, int64_t multiple) {
+  if (!mayPadBatch(request))
     return;
-  const int64_t each = *spec.dp * spec.ep.value_or(1) * spec.microBatch.value_or(1);
-  request.paddedSamples = (each - *request.globalBatch % each) % each;
+  request.paddedSamples = (multiple - *request.globalBatch % multiple) % multiple;
   *request.globalBatch += request.paddedSamples;
+}
+
+/// A file that names ops has them for one cut of one batch.
+static std::optional<Error> whyOtherBatch(const Request &request) {
+  if (!request.hasPlanFile() || request.globalBatch == request.planSamples)
+    return std::nullopt;
+  const std::string &file = request.options.plan;
+  auto padded = plan::paddedSamples(request.planText, file);
+  if (!padded)
+    return padded.error();
+  return plan::otherBatch(request.planText, file, request.planSamples - *padded,
+                          *request.globalBatch - request.paddedSamples);
 }
 
 Outcome<Request> readRequest(const Options &options) {
@@ -228,7 +243,10 @@ Outcome<Request> readRequest(const Options &options) {
   request.spec = *filled;
   if (options.microBatch)
     request.given.microBatch = request.spec.microBatch = options.microBatch;
-  padBatch(request);
+  if (const plan::Spec &spec = request.spec; spec.dp)
+    padBatch(request, *spec.dp * spec.ep.value_or(1) * spec.microBatch.value_or(1));
+  if (auto other = whyOtherBatch(request))
+    return fail(*other);
   auto hidden = hiddenPadding(request);
   if (!hidden)
     return fail(saidIn(options, hidden.error()));

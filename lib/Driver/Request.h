@@ -24,6 +24,7 @@ struct Request {
   plan::Spec given;                   ///< by --plan and --micro-batch
   plan::Spec spec;                    ///< that, filled for the number of devices
   std::string planText;               ///< of a plan file; empty: --plan names none
+  int64_t planSamples = 0;            ///< of a step that it was made for, padding included
   std::optional<int64_t> globalBatch; ///< by --global-batch or the plan file, padding included
   int64_t paddedSamples = 0; ///< of these, so that the data-parallel ranks have equally many
 
@@ -38,6 +39,10 @@ struct Request {
 };
 
 Outcome<Request> readRequest(const Options &options);
+
+/// Gives a step samples without targets behind its own, where ranks couldn't share it otherwise and
+/// its loss may do without.
+void padBatch(Request &request, int64_t multiple);
 
 /// How features are padded that so many ranks of tensor parallelism can't share, whatever it costs
 /// nothing to. GPUs read a rank's rows best 16 bytes at a time.

@@ -372,6 +372,18 @@ Result<int64_t> paddedSamples(const std::string &text, const std::string &file) 
   });
 }
 
+Error otherBatch(const std::string &text, const std::string &file, int64_t was, int64_t asked) {
+  return readYaml<bool>(text, file,
+                        [&](const YAML::Node &node) -> bool {
+                          YamlMap root(node, file, "the plan");
+                          root.fail(root.at("plan"), "made for a global batch of " +
+                                                         std::to_string(was) + ", not " +
+                                                         std::to_string(asked) +
+                                                         "; its part plan: alone suits others");
+                        })
+      .error();
+}
+
 Result<Plan> planFromYaml(const std::string &text, const std::string &file,
                           const Problem &problem) {
   return readYaml<Plan>(text, file, [&](const YAML::Node &node) {

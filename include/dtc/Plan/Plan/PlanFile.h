@@ -20,6 +20,8 @@ using Dimensions = std::vector<std::pair<std::string, int64_t>>;
 Result<Dimensions> paddedDimensions(const std::string &text, const std::string &file);
 /// How many samples of a step a plan file was made with beside those that are read.
 Result<int64_t> paddedSamples(const std::string &text, const std::string &file);
+/// The line that refuses a plan file for another global batch than it `was` made for.
+Error otherBatch(const std::string &text, const std::string &file, int64_t was, int64_t asked);
 /// The parts of a plan file that say so; "" where there are none.
 std::string paddedYaml(const Dimensions &padded, int64_t samples);
 
