@@ -89,14 +89,6 @@ def test_it_is_told_apart(tmp_path):
     assert re.search(r"p\.yaml:\d+: made for a global batch of 7, not 16; its part plan: alone", told.error_line())
 
 
-def test_a_free_search_weighs_a_batch_that_more_devices_share():
-    """16 devices can share 30 samples by two ranks, and 32 by 4."""
-    job = ["dtc", "plan", MODELS / "gpt2.onnx", "--gpus", 16, "--loss", "cross_entropy", "--global-batch", 30, "--json"]
-    free, two = json.loads(check_call(*job).out), json.loads(check_call(*job, "--plan", "dp=2").out)
-    assert (free["model"]["padded_samples"], two["model"]["padded_samples"]) == (2, 0) and free["plan"]["dp"] > 2
-    assert free["predicted"]["step_time_s"] < two["predicted"]["step_time_s"]
-
-
 UNDIVIDED = "no plan for 2 devices: dp doesn't divide the batch of 7: 2"
 MIXES = "cannot pad the batch of 7 for dp=2: {} mixes samples; --global-batch 8 needs no padding"
 

@@ -43,34 +43,10 @@ static bool mayPad(Trained &step, int64_t ways) {
   return found.wasInterrupted();
 }
 
-/// Where more of the devices could share a batch with a few samples more, of which a search is free
-/// to choose how many do.
-static void addSamples(const Request &request, std::vector<Request> &padded) {
-  constexpr int64_t kMostShare = 4; ///< of the batch: one in so many
-  if (request.spec.dp || !request.spec.groups.empty() || !request.globalBatch)
-    return;
-  const int64_t devices = request.options.devices, batch = *request.globalBatch;
-  for (int64_t ways = std::min(devices, batch + batch / kMostShare); ways > 1; --ways) {
-    if (devices % ways != 0)
-      continue;
-    if (batch % ways == 0)
-      return;
-    Request other = request;
-    padBatch(other, ways);
-    if (other.paddedSamples == 0)
-      return;
-    if (other.paddedSamples * kMostShare > batch)
-      continue;
-    padded.push_back(std::move(other));
-    return;
-  }
-}
-
 std::vector<Request> withPadding(const Request &request, Trained &step) {
   std::vector<Request> padded;
   if (!request.isForOwnProgram() || request.hasPlanFile())
     return padded;
-  addSamples(request, padded);
   for (int64_t ways : waysOf(request)) {
     if (ways == 1 || !mayPad(step, ways))
       continue;
@@ -135,7 +111,7 @@ std::string wrongPadding(const Request &request, Trained &step) {
 }
 
 void tellAsAsked(const Request &request, const Planned *other, Planned &padded) {
-  if (request.given.tp || padded.paddedSamples != request.paddedSamples)
+  if (request.given.tp)
     return;
   plan::SearchResult &search = padded.search;
   search.pinned = false;

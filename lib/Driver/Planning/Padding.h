@@ -1,4 +1,4 @@
-// Whether it pays to pad what a plan's ranks don't divide.
+// Whether it pays to pad what a plan's tensor parallelism doesn't divide.
 //
 // Eight ranks can share 16 heads, but not 12. Exact zeros make 16 of them
 // (Training/PadDimension.h), which all ranks then compute. Prices say what is faster, so the model
@@ -7,9 +7,6 @@
 //
 //     tp=8 of 12 heads    the plan as the model is, and the plan of tp=8 with 16 heads
 //     no tp given         the plan as the model is, and those with tp=8 and tp=16
-//
-// So it is with samples. 16 devices share a batch of 32 in more ways than one of 30, of which a
-// free search is then made, too.
 #pragma once
 
 #include "../Phases.h"
@@ -17,12 +14,11 @@
 namespace dtc::driver {
 
 /// Requests for padded plans that are worth a comparison with that of the step as it is, each with
-/// its `tp` pinned or with a larger batch. None where everything divides, for other programs, and
-/// for plan files.
+/// its `tp` pinned. None where everything divides, for other programs, and for plan files.
 std::vector<Request> withPadding(const Request &request, Trained &step);
 
-/// Whether padding that nobody asked for may gain much over a plan. It computes no less, so it
-/// doesn't over one that repeats no work and hardly waits.
+/// Whether padding for a `tp` that nobody asked for may gain much over a plan. It computes no less,
+/// so it doesn't over one that repeats no work and hardly waits.
 bool mayGain(const Planned &known);
 
 /// Of all parameters, as the graph sees them. They tell whether anything was padded.

@@ -367,11 +367,6 @@ static Outcome<Planned> planStep(Environment &env, const Request &request,
   return result;
 }
 
-static double secondsPerOwnSample(const Planned &planned) {
-  const double all = double(planned.search.plan.degrees.samples());
-  return secondsPerSample(chosenIn(planned.search)) * all / (all - double(planned.paddedSamples));
-}
-
 /// The fastest of the plans of the step as it is, and padded.
 static Outcome<Planned> planFastest(Environment &env, const Request &request,
                                     const std::vector<Request> &padded,
@@ -387,12 +382,11 @@ static Outcome<Planned> planFastest(Environment &env, const Request &request,
     auto planned = ofOther.during([&]() -> Outcome<Planned> {
       // What it warns of was said as the model was imported first.
       auto step = Said().during([&] { return importForTraining(other, file); });
-      const bool hasSamples = other.paddedSamples != request.paddedSamples;
-      if (!step || (!hasSamples && sameShapes(*step))) // nothing could be padded
+      if (!step || sameShapes(*step)) // nothing could be padded
         return ErrorCategory::Failed;
       return planStep(env, other, file, std::move(*step));
     });
-    if (!planned || (best && secondsPerOwnSample(*planned) >= secondsPerOwnSample(*best)))
+    if (!planned || (best && !isFaster(chosenIn(planned->search), chosenIn(best->search))))
       continue;
     tellAsAsked(request, best ? &*best : nullptr, *planned);
     best = std::move(planned);
