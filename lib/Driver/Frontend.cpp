@@ -88,10 +88,9 @@ import::Samples samplesIn(const Request &request, const BatchChoice &cut) {
 /// Samples without targets must change nothing of the others.
 static LogicalResult checkPadded(const Request &request, const import::ImportedModel &model) {
   const int64_t padded = *request.globalBatch, own = padded - request.paddedSamples;
-  std::string purpose = "cannot pad the batch of " + std::to_string(own);
-  if (request.spec.dp)
-    purpose += " for dp=" + std::to_string(*request.spec.dp);
-  if (request.spec.dp && request.spec.microBatch)
+  std::string purpose = "cannot pad the batch of " + std::to_string(own) +
+                        " for dp=" + std::to_string(*request.spec.dp);
+  if (request.spec.microBatch)
     purpose += " and micro_batch=" + std::to_string(*request.spec.microBatch);
   std::vector<std::string> whole;
   for (const auto &[name, dim] : model.batchDims)

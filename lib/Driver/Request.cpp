@@ -169,19 +169,17 @@ static std::optional<Error> whyNotForward(const Options &options, const plan::Sp
   return Error{where + pin + " is for training, not for --loss none", ErrorCategory::Usage};
 }
 
-/// Others' programs pad no batch, nor do losses without targets that may be ignored. Rows that
-/// find no slot are counted of all samples.
-static bool mayPadBatch(const Request &request) {
+/// Where ranks are given that can't share the batch, a few samples more have no targets. Others'
+/// programs don't do so, nor losses without targets that may be ignored. Rows that find no slot
+/// are counted of all samples.
+static void padBatch(Request &request) {
   const plan::Spec &spec = request.spec;
   const bool mayLoseRows = spec.capacity && *spec.capacity != plan::ExpertCapacity();
-  return request.globalBatch && !mayLoseRows && request.isForOwnProgram() &&
-         request.options.train.loss == training::LossKind::CrossEntropy;
-}
-
-void padBatch(Request &request, int64_t multiple) {
-  if (!mayPadBatch(request))
+  if (!request.globalBatch || !spec.dp || mayLoseRows || !request.isForOwnProgram() ||
+      request.options.train.loss != training::LossKind::CrossEntropy)
     return;
-  request.paddedSamples = (multiple - *request.globalBatch % multiple) % multiple;
+  const int64_t each = *spec.dp * spec.ep.value_or(1) * spec.microBatch.value_or(1);
+  request.paddedSamples = (each - *request.globalBatch % each) % each;
   *request.globalBatch += request.paddedSamples;
 }
 
@@ -243,8 +241,7 @@ Outcome<Request> readRequest(const Options &options) {
   request.spec = *filled;
   if (options.microBatch)
     request.given.microBatch = request.spec.microBatch = options.microBatch;
-  if (const plan::Spec &spec = request.spec; spec.dp)
-    padBatch(request, *spec.dp * spec.ep.value_or(1) * spec.microBatch.value_or(1));
+  padBatch(request);
   if (auto other = whyOtherBatch(request))
     return fail(*other);
   auto hidden = hiddenPadding(request);

@@ -40,10 +40,6 @@ struct Request {
 
 Outcome<Request> readRequest(const Options &options);
 
-/// Gives a step samples without targets behind its own, where ranks couldn't share it otherwise and
-/// its loss may do without.
-void padBatch(Request &request, int64_t multiple);
-
 /// How features are padded that so many ranks of tensor parallelism can't share, whatever it costs
 /// nothing to. GPUs read a rank's rows best 16 bytes at a time.
 training::HiddenPadding hiddenPadding(int64_t ways, Target target);

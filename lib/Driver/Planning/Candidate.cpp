@@ -20,7 +20,7 @@ using namespace mlir;
 
 namespace dtc::driver {
 
-double secondsPerSample(const plan::Alternative &of) {
+static double secondsPerSample(const plan::Alternative &of) {
   return of.predicted.fits() ? of.predicted.stepSeconds / double(of.degrees.samples())
                              : std::numeric_limits<double>::infinity();
 }

@@ -29,9 +29,7 @@ struct Candidate {
   plan::SearchResult search = {};
 };
 
-/// One that doesn't fit takes infinitely long.
-double secondsPerSample(const plan::Alternative &of);
-/// Whether a plan takes less time a sample.
+/// Whether a plan takes less time a sample; one that doesn't fit takes any.
 bool isFaster(const plan::Alternative &a, const plan::Alternative &b);
 plan::Alternative chosenIn(const plan::SearchResult &search);
 
