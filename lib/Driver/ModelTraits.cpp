@@ -4,6 +4,7 @@
 #include "dtc-io/ModelTraits.h"
 #include "dtc/Dialect/Graph/Graph.h"
 #include "dtc/Dialect/Graph/StepFunctions.h"
+#include "dtc/Dialect/Graph/TokenChoices.h"
 #include "dtc/Interpreter/DrawnResults.h"
 #include "dtc/Raise/ConstantScale.h"
 
@@ -28,14 +29,6 @@ static std::optional<std::string> maskOf(graph::AttentionOp attention) {
   if (attention.getBias() || graph::shapeOf(attention.getKey())[1] == 1)
     return std::nullopt;
   return attention.getCausal() ? "causal" : "none";
-}
-
-/// By which rows were given to their experts; null: otherwise.
-static graph::TopKOp chooserOf(graph::DispatchOp dispatch) {
-  Operation *op = dispatch.getChoices().getDefiningOp();
-  while (op && !isa<graph::TopKOp>(op) && op->getNumOperands() == 1)
-    op = op->getOperand(0).getDefiningOp();
-  return dyn_cast_if_present<graph::TopKOp>(op);
 }
 
 /// Of the masks and scales of attention, those that all of it has.
@@ -69,10 +62,9 @@ std::map<std::string, std::string> traitsOf(ModuleOp module, const training::Tra
             windows.insert({keys, std::min<int64_t>(attention.getWindow().value_or(keys), keys)});
         })
         .Case<graph::DispatchOp>([&](auto dispatch) {
-          if (graph::TopKOp chooser = chooserOf(dispatch))
-            found["experts of a token"].insert(
-                std::to_string(graph::shapeOf(chooser.getResult()).back()) + " of " +
-                std::to_string(dispatch.getExperts()));
+          if (auto each = graph::choicesOfToken(dispatch.getChoices()))
+            found["experts of a token"].insert(std::to_string(*each) + " of " +
+                                               std::to_string(dispatch.getExperts()));
         })
         .Case<graph::ActivationOp>([&](auto activation) {
           found["activations"].insert(graph::stringifyActivation(activation.getKind()).str());

@@ -2,6 +2,7 @@
 
 #include "dtc/Dialect/Graph/CountLimits.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Dialect/Graph/TokenChoices.h"
 
 using namespace mlir;
 
@@ -27,8 +28,7 @@ using Tokens = std::vector<int64_t>;
 /// By section of a sample, then by part of the experts.
 static std::vector<std::vector<Tokens>> tokensOfParts(graph::ExpertSlotsOp op,
                                                       const Tensor &slots) {
-  auto chosen = graph::withoutReshapes(op.getChoices()).getDefiningOp<graph::TopKOp>();
-  const int64_t ofToken = chosen ? graph::shapeOf(chosen).back() : 1;
+  const int64_t ofToken = graph::choicesOfToken(op.getChoices()).value_or(1);
   const int64_t rows = slots.shape()[1] / int64_t(op.getSections());
   std::vector<std::vector<Tokens>> result(slots.size() / rows, std::vector<Tokens>(op.getParts()));
   for (auto [i, slot] : llvm::enumerate(slots.ints))

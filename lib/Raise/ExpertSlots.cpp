@@ -10,6 +10,7 @@
 #include "Reshapes.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Dialect/Graph/StepOps.h"
+#include "dtc/Dialect/Graph/TokenChoices.h"
 #include "dtc/Raise/Passes.h"
 
 #include <cmath>
@@ -120,8 +121,7 @@ int64_t SlotBuilder::mostOfPart(Value choices, int64_t experts) const {
 
 /// How many rows that follow each other are known to choose different experts.
 int64_t SlotBuilder::rowsOfToken(Value choices) const {
-  auto best = graph::withoutReshapes(choices).getDefiningOp<graph::TopKOp>();
-  int64_t each = best ? graph::shapeOf(best).back() : 1;
+  const int64_t each = graph::choicesOfToken(choices).value_or(1);
   return each < 1 || rows / sections % each != 0 ? 1 : each;
 }
 

@@ -1,5 +1,6 @@
 #include "Rules.h"
 #include "Verify.h"
+#include "dtc/Dialect/Graph/TokenChoices.h"
 
 using namespace mlir;
 
@@ -31,5 +32,11 @@ ShardingRule TopKOp::buildShardingRule(UnitFactors units) {
 }
 
 OpCost TopKOp::getCost() { return {OpKind::Reduction}; }
+
+std::optional<int64_t> choicesOfToken(Value choices) {
+  if (auto best = withoutReshapes(choices).getDefiningOp<TopKOp>())
+    return shapeOf(best).back();
+  return std::nullopt;
+}
 
 } // namespace dtc::graph
