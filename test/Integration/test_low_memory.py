@@ -1,6 +1,7 @@
 """The programs with little memory: each does its work, or ends with one line and a documented code."""
 
 import os
+import pathlib
 import resource
 import subprocess
 
@@ -57,6 +58,16 @@ def test_ranks_with_too_little_memory_end_with_a_line(tmp_path):
         assert len(lines) == (done.returncode != 0) and "libgomp:" not in done.stderr, (more, done.stderr)
         codes.add(done.returncode)
     assert 0 in codes and 1 in codes
+
+
+def test_an_allocator_of_the_users_has_all_blocks(tmp_path):
+    """As jemalloc and others are used. It ends the program where it is to free a block of the C library's."""
+    artifact, allocator = tmp_path / "gpt2.dtc", tmp_path / "allocator.so"
+    source = pathlib.Path(__file__).parent / "other_allocator.c"
+    subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-fno-builtin", "-o", allocator, source], check=True)
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", *JOB, "-o", artifact)
+    done = call_within(1 << 36, "dtc-run", artifact, "--data", MODELS / "gpt2.data.safetensors", "--steps", 1, LD_PRELOAD=str(allocator))
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="a rank on one processor starts no threads of OpenMP")

@@ -4,22 +4,44 @@
 // program's symbols come before those of the C library, which serve everybody else as ever.
 #include "dtc-io/SuddenEnd.h"
 
-#include <cerrno>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// What glibc's own functions are called beside their usual names.
-extern "C" {
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t count, size_t size);
-void *__libc_realloc(void *block, size_t size);
-void *__libc_memalign(size_t alignment, size_t size);
-}
+namespace {
+
+/// What would be called without this file: the C library's function, or that of an allocator which
+/// is loaded before it. A block that one has made the other can't free.
+template <typename Function> class Next {
+public:
+  explicit constexpr Next(const char *name) : name(name) {}
+  template <typename... Arguments> auto operator()(Arguments... arguments) {
+    auto known = found.load(std::memory_order_relaxed);
+    if (!known)
+      found = known = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+    return known(arguments...);
+  }
+
+private:
+  const char *name;
+  std::atomic<Function> found{nullptr};
+};
+
+// Libraries ask for memory before any of the program's constructors.
+constinit Next<decltype(&::malloc)> nextMalloc("malloc");
+constinit Next<decltype(&::calloc)> nextCalloc("calloc");
+constinit Next<decltype(&::realloc)> nextRealloc("realloc");
+constinit Next<decltype(&::memalign)> nextMemalign("memalign");
+constinit Next<decltype(&::posix_memalign)> nextPosixMemalign("posix_memalign");
+constinit Next<decltype(&::pthread_create)> nextPthreadCreate("pthread_create");
+
+} // namespace
 
 /// Whether the caller is of a library that can't go on without what it asks for.
 static bool needsIt(void *caller) {
@@ -41,31 +63,28 @@ static void *endWhereNeeded(void *made, void *caller) {
 extern "C" {
 
 __attribute__((visibility("default"))) void *malloc(size_t size) noexcept {
-  return endWhereNeeded(__libc_malloc(size), __builtin_return_address(0));
+  return endWhereNeeded(nextMalloc(size), __builtin_return_address(0));
 }
 
 __attribute__((visibility("default"))) void *calloc(size_t count, size_t size) noexcept {
-  return endWhereNeeded(__libc_calloc(count, size), __builtin_return_address(0));
+  return endWhereNeeded(nextCalloc(count, size), __builtin_return_address(0));
 }
 
 /// Of no bytes it makes nothing, and frees the block.
 __attribute__((visibility("default"))) void *realloc(void *block, size_t size) noexcept {
-  void *made = __libc_realloc(block, size);
+  void *made = nextRealloc(block, size);
   return size == 0 ? made : endWhereNeeded(made, __builtin_return_address(0));
 }
 
 __attribute__((visibility("default"))) void *memalign(size_t alignment, size_t size) noexcept {
-  return endWhereNeeded(__libc_memalign(alignment, size), __builtin_return_address(0));
+  return endWhereNeeded(nextMemalign(alignment, size), __builtin_return_address(0));
 }
 
 __attribute__((visibility("default"))) int posix_memalign(void **block, size_t alignment,
                                                           size_t size) noexcept {
-  const int before = errno; // this function returns its error
-  void *made = endWhereNeeded(::aligned_alloc(alignment, size), __builtin_return_address(0));
-  const int error = made ? 0 : errno;
-  errno = before;
-  if (made)
-    *block = made;
+  const int error = nextPosixMemalign(block, alignment, size);
+  if (error)
+    endWhereNeeded(nullptr, __builtin_return_address(0));
   return error;
 }
 
@@ -82,9 +101,7 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread,
                                                           const pthread_attr_t *attributes,
                                                           void *(*body)(void *),
                                                           void *argument) noexcept {
-  static const auto create =
-      reinterpret_cast<decltype(&::pthread_create)>(::dlsym(RTLD_NEXT, "pthread_create"));
-  const int error = create(thread, attributes, body, argument);
+  const int error = nextPthreadCreate(thread, attributes, body, argument);
   if (error && needsIt(__builtin_return_address(0)))
     dtc::io::endSuddenly(dtc::ErrorCategory::Failed, "can't start a thread", std::strerror(error));
   return error;
