@@ -95,11 +95,26 @@ def test_mixtures_store_nothing_in_vain(model, devices, plan, most):
     # Nor are whole gradients there beside gradients of data: 5.7 %.
     ("mistral.onnx", 8, "dp=4,pp=2,micro_batch=1,zero=2,zero_group=2,schedule=zbv,chunks=2,recompute=selective,offload=optimizer",
      ("fp32", "adamw"), 0.02)])
-def test_prediction_of_drawn_plans(model, devices, plan, recipe, most):
-    """Of `bench/memory.py --grid random`. The figures are how far off they were."""
+def test_prediction_of_drawn_plans(monkeypatch, model, devices, plan, recipe, most):
+    """Of `bench/memory.py --grid random`. The figures are how far off they were. All processors have the products of AVX2."""
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     case = memory.Case("", "", MODELS / model, devices, plan, precision=recipe[0], optimizer=recipe[1])
     for role in memory.measure(case):
         assert abs(role.error) <= most, role
+
+
+@pytest.mark.parametrize("model,devices,plan,recipe", [
+    # The gradient of the head's weight has the most: 1.4 % too high, as slots and messages are counted 31 KB too high.
+    ("t5.onnx", 4, "dp=1,tp=2,pp=2,micro_batch=4,sp=on,tp_weights=split,regather=off,schedule=list,recompute=full", ("fp32", "sgd")),
+    # One of attention's gradients has the most, which needs more than the others: 4.8 % too low.
+    ("gpt_oss.pt2", 8, "dp=1,tp=2,pp=4,micro_batch=4,sp=off,tp_weights=split,schedule=interleaved,chunks=2,recompute=full", ("fp16", "sgd")),
+    # Products of bf16 are faster than those of copies in fp32, and so the plan has other stages: up to 4.2 % too high.
+    ("bert.onnx", 8, "dp=2,tp=2,pp=2,micro_batch=1,sp=on,tp_weights=split,regather=on,zero=2,schedule=list,recompute=full", ("bf16", "sgd"))])
+def test_prediction_with_the_processors_own_products(model, devices, plan, recipe):
+    """With AVX-512 oneDNN needs other room beside its operands. So other products hold the most than with AVX2 alone."""
+    case = memory.Case("", "", MODELS / model, devices, plan, precision=recipe[0], optimizer=recipe[1])
+    for role in memory.measure(case):
+        assert abs(role.error) <= 0.05, role
 
 
 @pytest.mark.parametrize("model,devices,plan,lower,most", [
