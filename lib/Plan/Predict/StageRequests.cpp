@@ -252,7 +252,8 @@ int64_t StageCosts::splitUpdates(std::span<const StageRun> runs) const {
       else
         largest = std::max(largest, std::ranges::max(weights.sizes(run)) / ways);
     }
-  return all + largest;
+  // An update calls no library, so that what is set aside for them is free.
+  return std::max<int64_t>(0, all + largest - std::llround(model.reserve(0).workspace));
 }
 
 BetweenCalls StageCosts::betweenCalls(std::span<const StageRun> runs) const {
