@@ -5,6 +5,7 @@
 #include "dtc/Plan/Predict/RankExecution.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
@@ -70,10 +71,25 @@ TEST(GradientTerms, RowsOfATableAreAddedByTheSum) {
   EXPECT_TRUE(gpt.execution.buffers[made->writes.front()].persistent);
 }
 
+/// What optimizer states and the update take of two ranks: whole, and where each updates a half.
+struct Updates {
+  explicit Updates(int64_t vocabulary) {
+    const Problem problem = transformer({1, 256, 2, 2, 2, vocabulary}); // its head dominates
+    whole = predicted(problem, Software(), 2, "dp=2,zero=0").memory;
+    parts = predicted(problem, Software(), 2, "dp=2,zero=1").memory;
+  }
+  MemoryUse whole, parts;
+};
+
 TEST(UpdatedParts, LieBesideTheParametersUntilTheyAreGathered) {
-  const Problem problem = transformer({1, 256, 2, 2, 2, 8192}); // its head dominates
-  const MemoryUse whole = predicted(problem, Software(), 2, "dp=2,zero=0").memory,
-                  parts = predicted(problem, Software(), 2, "dp=2,zero=1").memory;
-  EXPECT_EQ(parts.parameters, whole.parameters);
-  EXPECT_EQ(parts.optimizer, whole.optimizer / 2 + whole.parameters / 2);
+  const Updates of(1 << 19);
+  EXPECT_EQ(of.parts.parameters, of.whole.parameters);
+  const int64_t free = std::llround(CostModel(cluster("dgx-h100"), 2).reserve(0).workspace);
+  ASSERT_GT(of.whole.parameters / 2, free);
+  EXPECT_EQ(of.parts.optimizer, of.whole.optimizer / 2 + of.whole.parameters / 2 - free);
+}
+
+TEST(UpdatedParts, LieWhereLibrariesHaveTheirWorkspace) {
+  const Updates of(1 << 13);
+  EXPECT_EQ(of.parts.optimizer, of.whole.optimizer / 2);
 }
