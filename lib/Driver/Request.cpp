@@ -191,8 +191,12 @@ static std::optional<Error> whyOtherBatch(const Request &request) {
   auto padded = plan::paddedSamples(request.planText, file);
   if (!padded)
     return padded.error();
-  return plan::otherBatch(request.planText, file, request.planSamples - *padded,
-                          *request.globalBatch - request.paddedSamples);
+  const int64_t was = request.planSamples - *padded;
+  const int64_t asked = *request.globalBatch - request.paddedSamples;
+  if (was == asked) // of another loss or program, or as somebody wrote it
+    return Error{file + ": padded_samples is " + std::to_string(*padded) +
+                 ", but these flags pad the batch by " + std::to_string(request.paddedSamples)};
+  return plan::otherBatch(request.planText, file, was, asked);
 }
 
 Outcome<Request> readRequest(const Options &options) {

@@ -77,8 +77,8 @@ def test_it_is_told_apart(tmp_path):
     assert "parameters, global batch 7 and 1 of padding, 2 x cpu" in text
     assert "7 samples a step and 1 of padding" in re.sub("<[^>]*>", "", (tmp_path / "page.html").read_text())
 
-    again = ["dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--target", "cpu", "--loss", "cross_entropy",
-             "--plan", tmp_path / "p.yaml"]
+    job = ["dtc", "compile", MODELS / "gpt2.onnx", "--devices", 2, "--target", "cpu", "--plan", tmp_path / "p.yaml", "--loss"]
+    again = [*job, "cross_entropy"]
     for batch in ([], ["--global-batch", BATCH]):
         check_call(*again, *batch, "-o", tmp_path / "m.dtc")
         assert "\nglobal batch 7 and 1 of padding\n" in check_call("dtc", "inspect", tmp_path / "m.dtc").out
@@ -87,6 +87,8 @@ def test_it_is_told_apart(tmp_path):
     told = call(*again, "--global-batch", 16, "-o", tmp_path / "m.dtc")
     assert told.code == 3
     assert re.search(r"p\.yaml:\d+: made for a global batch of 7, not 16; its part plan: alone", told.error_line())
+    told = call(*job, "mse", "-o", tmp_path / "m.dtc")
+    assert told.code == 3 and told.error_line().endswith("p.yaml: padded_samples is 1, but these flags pad the batch by 0")
 
 
 UNDIVIDED = "no plan for 2 devices: dp doesn't divide the batch of 7: 2"
