@@ -118,7 +118,9 @@ Outcome<Imported> importModel(const Request &request, const import::ModelFile &f
       return fail(status.error());
     return Imported{std::move(model), *batch};
   };
-  if (!request.globalBatch && batch->perCall() == std::max<int64_t>(asInFile->fileBatch, 1))
+  // A model may compute with the samples of a step, which several calls have.
+  if (!request.globalBatch && batch->numMicrobatches == 1 &&
+      batch->globalBatch == std::max<int64_t>(asInFile->fileBatch, 1))
     return accept(std::move(*asInFile));
   // Without weights nothing can be trained, but everything can be planned.
   auto model = file.import(samplesIn(request, *batch));

@@ -169,6 +169,11 @@ def test_a_model_that_computes_with_the_size_of_its_batch_has_that_of_the_whole(
     for devices, plan in ((1, "dp=1,micro_batch=1"), (2, "dp=2"), (2, "pp=2,micro_batch=2")):
         compare(alone, trained(tmp_path, path, devices, plan, *SGD, data=tmp_path / "d"))
 
+    # Without a --global-batch each of two ranks has that of --shape, here in two calls, each of as many samples as the file is given.
+    check_call("dtc", "compile", path, "--shape", "x=4x4", "--devices", 2, "--target", "cpu", "--loss", "cross_entropy",
+               "--plan", "dp=2,micro_batch=2", "--emit", "import", "-o", tmp_path / "imported.mlir")
+    assert re.search(r"dense<8\.0.*tensor", (tmp_path / "imported.mlir").read_text())
+
 
 def test_a_plan_file_with_nothing_but_padding_is_refused(tmp_path):
     job = ["--devices", 2, "--target", "cpu", "--loss", "cross_entropy", "--plan"]

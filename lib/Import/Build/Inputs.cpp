@@ -92,8 +92,12 @@ FailureOr<RankedTensorType> Binder::typeOf(const FileInput &input, const InputSh
   if (given && !given->type.empty() && given->type != typeName(input.element))
     return refuse() << "the type " << input.element << ", --shape gives " << given->type;
   SmallVector<int64_t> shape;
-  if (!input.dims)
+  if (!input.dims) {
     shape.assign(given->dims.begin(), given->dims.end());
+    const std::optional<int64_t> samples = batchDimOf(input.name);
+    if (batch && samples && *samples >= 0 && *samples < int64_t(shape.size()))
+      shape[*samples] = *batch;
+  }
   if (given && input.dims && given->dims.size() != input.dims->size())
     return refuse() << input.dims->size() << " dimensions, --shape gives " << given->dims.size();
   for (size_t i = 0; input.dims && i < input.dims->size(); ++i) {
