@@ -142,10 +142,10 @@ def test_rank_0_that_hangs_ends_a_rank_of_another_machine_within_10_s(artifacts,
 
 @pytest.mark.skipif("DTC_KILLS" not in os.environ, reason="much like the one above: ninja -C build check-kills")
 def test_a_thread_that_hangs_ends_the_process(artifacts, tmp_path):
-    """Once others have ended, it has five seconds to notice."""
+    """Two seconds after its run has failed."""
     process = start(artifacts("dp2", "gpt2"), "--log", tmp_path / "log", "--steps", ENDLESS)
     wait_for_steps(tmp_path / "log", 20, process)
     seconds = seconds_until(lambda: process.poll() is not None, freeze_its_busiest_thread(process.pid))
     said = process.communicate()[1]
     assert process.returncode == 5 and "waited 5 s" in said and "for rank: " in said, said
-    assert 9 < seconds < 15
+    assert 6 < seconds < 10
