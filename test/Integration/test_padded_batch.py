@@ -175,6 +175,14 @@ def test_a_model_that_computes_with_the_size_of_its_batch_has_that_of_the_whole(
     assert re.search(r"dense<8\.0.*tensor", (tmp_path / "imported.mlir").read_text())
 
 
+def test_the_batch_of_a_file_is_that_of_each_rank_where_none_is_given(tmp_path):
+    """Here of one call, and cut into eight."""
+    for devices, plan in ((2, "dp=2"), (1, "dp=1,micro_batch=1")):
+        check_call("dtc", "compile", MODELS / "gpt2.onnx", "--devices", devices, "--target", "cpu", "--loss", "cross_entropy",
+                   "--plan", plan, "-o", tmp_path / "m.dtc")
+        assert f"\nglobal batch {8 * devices}\n" in check_call("dtc", "inspect", tmp_path / "m.dtc").out
+
+
 def test_a_plan_file_with_nothing_but_padding_is_refused(tmp_path):
     job = ["--devices", 2, "--target", "cpu", "--loss", "cross_entropy", "--plan"]
     check_call("dtc", "plan", MODELS / "gpt2.onnx", *job, "dp=2", "--global-batch", BATCH, "--save-plan", tmp_path / "p.yaml")

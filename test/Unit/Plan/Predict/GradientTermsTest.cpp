@@ -22,10 +22,15 @@ struct OnOneDevice {
   Plan plan = solveSharding(problem, facts, on, Degrees{})->plan;
   RankExecution execution{problem, facts, plan, model};
 
+  bool isOfWeight(const ExecutionStep &sum) const {
+    const ValueId made = problem.ops[sum.op].results[0];
+    return facts.isResult[made] && facts.gradientOf[made] >= 0;
+  }
+
   /// The sum that is the gradient of the parameter which the most ops read.
   const ExecutionStep &largestSum() const {
-    return *std::ranges::max_element(execution.steps, {}, [](const ExecutionStep &step) {
-      return step.addsTerms ? step.reads.size() : 0;
+    return *std::ranges::max_element(execution.steps, {}, [&](const ExecutionStep &step) {
+      return step.addsTerms && isOfWeight(step) ? step.reads.size() : 0;
     });
   }
 };
