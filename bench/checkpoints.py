@@ -5,7 +5,9 @@
 The model of step_time.py, AdamW, one thread a rank, so that a machine of more cores than ranks has one to write with. A step ends
 when its line is in the log, which is read as it grows: what dtc-run says of itself isn't used. `blocked` is by how much the step
 during which a save begins is longer than the median step without a save; `after` is the mean of the ten steps from there on over
-the mean of those without. Needs what step_time.py needs; dtc from build/bin.
+the mean of those without. Steps of one rank vary by more than a save costs. So the mean over all saves comes last, with its standard
+error: each ten steps are compared with the quiet ones just before them, as a processor's speed drifts. `--every 20 --saves 30` tells
+1 %. Needs what step_time.py needs; dtc from build/bin.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--every", type=int, default=14, help="steps between saves; more than ten")
-    parser.add_argument("--saves", type=int, default=3)
+    parser.add_argument("--saves", type=int, default=3, help="at least two")
     options = parser.parse_args()
     export()
     write_data(8)
@@ -68,6 +70,9 @@ def main() -> None:
     for begin in begins:
         after = statistics.mean(times[begin:begin + AFTER]) / statistics.mean(quiet)
         print(f"save after step {begin + 1}: blocked {times[begin] - usual:+.3f} s, the ten steps after {after:.4f}")
+    local = [statistics.mean(times[begin:begin + AFTER]) / statistics.mean(times[max(begin - options.every + AFTER, WARMUP):begin])
+             for begin in begins]
+    print(f"the mean of all: {statistics.mean(local):.4f}, standard error {statistics.stdev(local) / len(local) ** 0.5:.4f}")
 
 
 if __name__ == "__main__":
