@@ -47,6 +47,20 @@ def test_settings_of_another_program_are_as_the_page_shows(page):
         assert any(matches(line, other) for other in printed), line
 
 
+def test_the_plan_of_the_main_job_is_as_pages_show():
+    """But for how much memory this machine has. The README leaves lines out, and has the run's last one."""
+    def without_room(line: str) -> str:
+        return re.sub(r"; of [\d.]+ [KMGT]iB$", "", plain(line).removeprefix("test/models/"))
+
+    printed = check_call("dtc", "plan", "test/models/gpt2.onnx", "--devices", 4, "--target", "cpu", "--loss", "cross_entropy",
+                         "--optimizer", "adamw", "--global-batch", 8, cwd=ROOT).out
+    lines = [without_room(line) for line in printed.splitlines()]
+    for page, whole in (("docs/Plans.md", True), ("README.md", False)):
+        block = re.search(r"^```\n((?:test/models/)?gpt2\.onnx: .*?)^(?:```|\n)", (ROOT / page).read_text(), re.M | re.S)[1]
+        shown = [without_room(line) for line in block.splitlines()]
+        assert shown == (lines if whole else [line for line in lines if line in shown]), page
+
+
 def test_the_refused_model_is_refused_as_the_page_says(tmp_path):
     page = (ROOT / "docs" / "HowTo" / "AModelThatDoesNotImport.md").read_text()
     encode_model(re.search(r"```\n(.*?)```", page, re.S).group(1), tmp_path / "tripled.onnx")
