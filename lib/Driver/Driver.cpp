@@ -6,6 +6,7 @@
 
 #include "dtc-io/Environment.h"
 #include "dtc-io/ExitCodes.h"
+#include "dtc-io/StandardStreams.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-rt/CommandLine.h"
 #include "dtc-rt/Program/PackageFormat.h"
@@ -243,9 +244,12 @@ Failure run(const std::vector<std::string> &arguments, std::ostream &out) {
 }
 
 int run(int argc, char **argv) {
+  io::occupyStandardStreams();
   io::endSuddenlyWithoutMemory();
   llvm::install_bad_alloc_error_handler(outOfMemory);
   Failure failure = run(rt::normalizeArguments(argc, argv), {std::cout, /*processEnds=*/true});
+  if (!std::cout.flush() && !failure) // results that are lost, as on a full disk
+    failure = fail({"stdout: cannot write the results", ErrorCategory::Failed});
   return failure ? io::exitCodeOf(*failure) : 0;
 }
 

@@ -4,6 +4,7 @@
 #include "dtc-io/Environment.h"
 #include "dtc-io/ExitCodes.h"
 #include "dtc-io/PrintableLine.h"
+#include "dtc-io/StandardStreams.h"
 #include "dtc-io/SuddenEnd.h"
 #include "dtc-io/WholeNumber.h"
 #include "dtc-rt/Processes/LocalProcesses.h"
@@ -210,6 +211,7 @@ Status readArguments(std::vector<std::string> arguments, RunOptions &options) {
 }
 
 int runCommand(int argc, char **argv) {
+  io::occupyStandardStreams();
   io::endSuddenlyWithoutMemory();
   CLI::App app(kAbout, "dtc-run");
   RunOptions options;

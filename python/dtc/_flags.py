@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ._errors import UsageError
+
 
 def flags_of(arguments: Mapping[str, Any]) -> list[str]:
     """`{"global_batch": 8, "init": True}` as `["--global-batch=8", "--init"]`; None and False are left out."""
@@ -103,3 +105,12 @@ class LearningRate:
 
 
 Optimizer = SGD | Adam | AdamW
+
+
+def training_flags(optimizer: Optimizer | None, learning_rate: LearningRate | None) -> dict[str, Any]:
+    """Both as arguments of the command line. The name of an optimizer, or one of PyTorch's, is none of ours."""
+    if not isinstance(optimizer, Optimizer | None):
+        raise UsageError(f"optimizer: expected dtc.SGD, dtc.Adam or dtc.AdamW, got {type(optimizer).__name__}")
+    if not isinstance(learning_rate, LearningRate | None):
+        raise UsageError(f"learning_rate: expected dtc.LearningRate, got {type(learning_rate).__name__}")
+    return {**(optimizer.flags() if optimizer else {}), **(learning_rate.flags() if learning_rate else {})}

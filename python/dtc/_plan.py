@@ -12,7 +12,8 @@ from typing import Any
 
 from . import _dtc
 from ._cluster import Cluster
-from ._flags import LearningRate, Optimizer, flags_of, plan_flag, shape_flags
+from ._errors import UsageError
+from ._flags import LearningRate, Optimizer, flags_of, plan_flag, shape_flags, training_flags
 from ._interruptible import interruptible
 from ._models import ModelSource, shapes_of, source_of
 
@@ -160,6 +161,8 @@ class Plan:
 
     def compare(self, other: Plan) -> Text:
         """Both plans side by side, and where one loses time or memory against the other."""
+        if not isinstance(other, Plan):
+            raise UsageError(f"compare: expected what dtc.plan returns, got {type(other).__name__}")
         return Text(self._plan.compare(other._plan))
 
     def report(self, path: str | os.PathLike) -> None:
@@ -204,7 +207,7 @@ def plan(model: Any = None, example_inputs: Any = None, *, hf: str | os.PathLike
     made = cluster if isinstance(cluster, Cluster) else None
     asked = flags_of({
         "gpus": gpus, "devices": devices, "target": target, "cluster": made.name if made else cluster, "loss": loss,
-        **(optimizer.flags() if optimizer else {}), **(learning_rate.flags() if learning_rate else {}),
+        **training_flags(optimizer, learning_rate),
         "global_batch": global_batch, "micro_batch": micro_batch, "precision": precision, "plan": plan_flag(plan),
         "shape": shape_flags(shapes), "freeze": freeze, "train": train})
     return Plan(source, made, [*asked, *flags])

@@ -12,7 +12,7 @@ from typing import Any
 from . import _dtc
 from ._cluster import Cluster
 from ._errors import InputError, UnsupportedError, UsageError, error_of
-from ._flags import LearningRate, Optimizer, flags_of, plan_flag, shape_flags
+from ._flags import LearningRate, Optimizer, flags_of, plan_flag, shape_flags, training_flags
 from ._interruptible import interruptible
 from ._models import HfOrigin, ModelSource, shapes_of, source_of
 from ._plan import Text
@@ -258,7 +258,7 @@ def parallelize(model: Any = None, example_inputs: Any = None, *, loss: str, hf:
     compilation = Compilation(source, {
         "devices": devices, "gpus": gpus, "target": target, "loss": loss,
         "cluster": cluster.name if isinstance(cluster, Cluster) else cluster,
-        **(optimizer.flags() if optimizer else {}), **(learning_rate.flags() if learning_rate else {}),
+        **training_flags(optimizer, learning_rate),
         "clip_grad_norm": clip_grad_norm, "micro_batch": micro_batch,
         "global_batch": _batch_of(example_inputs) if global_batch is None else global_batch,
         "precision": precision, "loss_scale": loss_scale, "loss_scale_growth_interval": loss_scale_growth_interval,

@@ -6,13 +6,14 @@ import os
 import pathlib
 import stat
 import struct
+import subprocess
 import zipfile
 
 import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from conftest import MODELS, ROOT, call, check_call, encode_model
+from conftest import BIN, MODELS, ROOT, Outcome, call, check_call, encode_model
 
 COMPILE = ["--devices", 1, "--loss", "cross_entropy", "--global-batch", 8]
 
@@ -274,6 +275,15 @@ def test_devices_are_never_replaced(tmp_path):
                          "/dev/stdout")
     assert emitted.out.startswith("module")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("command", [["plan", "--json"], ["compile", "--loss", "none", "--emit", "import"]])
+def test_results_that_cannot_be_written(command):
+    """As of a disk that is full: nobody takes what is left for the results."""
+    arguments = [BIN / "dtc", command[0], MODELS / "mlp.onnx", *command[1:]]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True)
+    refused(Outcome(done.returncode, "", done.stderr), 1, "stdout: cannot write the results")
 
 
 def test_missing_weights_are_found_before_planning(tmp_path):

@@ -2,6 +2,7 @@
 
 import fcntl
 import functools
+import json
 import os
 import resource
 import signal
@@ -35,6 +36,16 @@ def test_a_full_disk_under_the_log_does_not_end_the_run(files):
     assert outcome.code == 0, outcome.err
     assert outcome.err.count("/dev/full: cannot be written") == 1
     assert numpy.isfinite(load_file(files / "w.safetensors")["fc1.weight"]).all()
+
+
+def test_nothing_is_printed_into_files(files):
+    """As a service manager starts a run, with stdin, stdout and stderr closed: their numbers were those of the log and the weights."""
+    weights, log = files / "w.safetensors", files / "log.jsonl"
+    command = [BIN / "dtc-run", files / "mlp.dtc", "--data", files / "data.safetensors", "--steps", STEPS, "--log", log,
+               "--save-weights", weights]
+    subprocess.run(["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *map(str, command)], check=True)
+    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == list(range(1, STEPS + 1))
+    assert numpy.isfinite(load_file(weights)["fc1.weight"]).all()
 
 
 @pytest.mark.parametrize("devices", [1, 4])

@@ -95,6 +95,18 @@ def test_two_plans_are_compared(plan):
     assert "dp=4" in text and "slower" in text + other.compare(plan)
     with pytest.raises(dtc.UsageError, match="plans of two models can't be compared"):
         plan.compare(dtc.plan(MODELS / "mlp.onnx", gpus=4))
+    with pytest.raises(dtc.UsageError, match="expected what dtc.plan returns, got str"):
+        plan.compare("plan.yaml")
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", {"lr": 1e-3}])
+def test_an_optimizer_is_one_of_ours(optimizer):
+    """As on the command line, or as PyTorch's groups of parameters: neither says what it is called with here."""
+    for call in (dtc.plan, dtc.parallelize):
+        with pytest.raises(dtc.UsageError, match=f"expected dtc.SGD, dtc.Adam or dtc.AdamW, got {type(optimizer).__name__}"):
+            call(GPT2, devices=2, loss="cross_entropy", optimizer=optimizer)
+    with pytest.raises(dtc.UsageError, match="learning_rate: expected dtc.LearningRate, got float"):
+        dtc.plan(GPT2, devices=2, learning_rate=1e-3)
 
 
 def test_a_saved_plan_is_planned_again(plan, tmp_path):
