@@ -16,6 +16,7 @@
 
 #include "llvm/Support/ErrorHandling.h"
 
+#include <csignal>
 #include <iostream>
 #include <sstream>
 
@@ -243,8 +244,24 @@ Failure run(const std::vector<std::string> &arguments, std::ostream &out) {
   return run(arguments, {out, /*processEnds=*/false});
 }
 
+/// Leaves no file half-written where a signal ends the process. One that is ignored stays so.
+static void endCleanlyBySignals() {
+  auto end = [](int number) {
+    io::removeUnfinishedFiles();
+    ::raise(number); // with what it does by default, once this handler returns
+  };
+  for (int number : {SIGHUP, SIGINT, SIGTERM}) {
+    struct sigaction before{}, action{};
+    action.sa_handler = end;
+    action.sa_flags = SA_RESETHAND;
+    if (::sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
+      ::sigaction(number, &action, nullptr);
+  }
+}
+
 int run(int argc, char **argv) {
   io::occupyStandardStreams();
+  endCleanlyBySignals();
   io::endSuddenlyWithoutMemory();
   llvm::install_bad_alloc_error_handler(outOfMemory);
   Failure failure = run(rt::normalizeArguments(argc, argv), {std::cout, /*processEnds=*/true});

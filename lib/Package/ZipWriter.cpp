@@ -136,13 +136,14 @@ llvm::Expected<std::unique_ptr<ZipWriter>> ZipWriter::create(const std::string &
     return llvm::createStringError("cannot write " + path +
                                    ": there is something else than a file");
   }
+  writer->unfinished.emplace(writer->temporary); // before a signal can find it
   file.stream = std::fopen(writer->temporary.c_str(), "w+bx");
   if (!file.stream) {
+    writer->unfinished.reset();
     llvm::Error error = writer->fail("open");
     writer->file.reset(); // whatever is there is not ours to remove
     return std::move(error);
   }
-  writer->unfinished.emplace(writer->temporary);
   zlib_filefunc64_def functions = {openStream, readStream,  writeStream, tellStream,
                                    seekStream, closeStream, errorOf,     file.stream};
   file.zip = zipOpen2_64("", APPEND_STATUS_CREATE, nullptr, &functions);

@@ -110,6 +110,31 @@ def test_outputs_go_where_links_point(tmp_path):
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["1.dtc", "1.safetensors", "p.json"]
 
 
+def stopped_while_writing(folder, command) -> subprocess.Popen:
+    """A process that is stopped while there is a file under the name of one that isn't complete."""
+    for _ in range(50):
+        process = subprocess.Popen([BIN / "dtc", *map(str, command)], cwd=folder, stdout=subprocess.DEVNULL)
+        while process.poll() is None and not any(folder.glob("*.partial-*")):
+            pass
+        if process.poll() is None:
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            if any(folder.glob("*.partial-*")):
+                return process
+            process.send_signal(signal.SIGCONT)
+        process.wait()
+    pytest.fail("no file was ever seen before it was complete")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_half_written(tmp_path, number):
+    process = stopped_while_writing(tmp_path, ["compile", MODELS / "gpt2.onnx", "--loss", "none", "-o", "m.dtc"])
+    (tmp_path / "m.dtc").unlink(missing_ok=True)  # of an attempt before
+    process.send_signal(number)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait() == -number and not list(tmp_path.iterdir())
+
+
 EXTERNAL = """ir_version: 9 opset_import { version: 20 } graph { name: "g"
   node { op_type: "MatMul" input: "x" input: "w" output: "y" }
   initializer { name: "w" data_type: 1 dims: 2 dims: 2 data_location: EXTERNAL

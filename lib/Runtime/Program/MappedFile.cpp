@@ -51,10 +51,10 @@ Status OutputFile::open(Writers writers) {
   if (writers == Writers::One && isBeingWritten(path))
     return {ErrorCategory::Usage, path + ": another run writes this file; give each its own"};
   temporary = path + kPartialSuffix + std::to_string(::getpid());
+  unfinished.emplace(temporary); // before a signal can find it
   descriptor = ::open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0)
     return systemError("cannot create", path, ErrorCategory::Failed);
-  unfinished.emplace(temporary);
   if (writers == Writers::One)
     ::flock(descriptor, LOCK_EX | LOCK_NB); // ends with the process, however that ends
   return Status::ok();
