@@ -23,11 +23,12 @@ struct Span {
 /// What one rank did.
 struct RankSpans {
   std::vector<Span> steps, computing, communicating;
-};
+  std::map<std::string, std::vector<Span>> kinds;
 
-struct KindTotal {
-  int64_t calls = 0;
-  double seconds = 0;
+  /// All but the first, which prepares much; a single one counts.
+  std::vector<Span> countedSteps() const {
+    return {steps.begin() + (steps.size() > 1), steps.end()};
+  }
 };
 
 bool communicates(const std::string &kind) {
@@ -90,7 +91,7 @@ public:
     double step = 0, computing = 0, communicating = 0, overlapped = 0;
     size_t steps = 0;
     for (const auto &[number, rank] : ranks) {
-      std::vector<Span> counted(rank.steps.begin() + (rank.steps.size() > 1), rank.steps.end());
+      const std::vector<Span> counted = rank.countedSteps();
       std::vector<Span> computed = intersection(rank.computing, counted);
       std::vector<Span> communicated = intersection(rank.communicating, counted);
       steps += counted.size();
@@ -106,7 +107,7 @@ public:
             {"exposed_communication_s", exposed * each},
             {"overlapped_communication_s", overlapped * each},
             {"waiting_s", std::max(0.0, step - computing - exposed) * each},
-            {"kinds", kindsJson()}};
+            {"kinds", kindsJson(steps)}};
   }
 
 private:
@@ -115,25 +116,31 @@ private:
     if (kind == "step")
       return rank.steps.push_back(span);
     (communicates(kind) ? rank.communicating : rank.computing).push_back(span);
-    KindTotal &sum = kinds[kind];
-    ++sum.calls;
-    sum.seconds += span.length() * 1e-6;
+    rank.kinds[kind].push_back(span);
   }
 
-  /// Calls and seconds of a step and rank, of all steps.
-  ordered_json kindsJson() const {
-    double all = 0;
-    for (const auto &[number, rank] : ranks)
-      all += static_cast<double>(rank.steps.size());
+  /// Calls and seconds of a step and rank. A call is of the step in which its middle lies: a GPU's
+  /// times are a little off.
+  ordered_json kindsJson(size_t steps) const {
+    std::map<std::string, std::pair<int64_t, double>> totals;
+    for (const auto &[number, rank] : ranks) {
+      const double begin = rank.countedSteps().front().begin;
+      for (const auto &[name, spans] : rank.kinds)
+        for (const Span &span : spans)
+          if (span.begin + span.end >= 2 * begin) {
+            ++totals[name].first;
+            totals[name].second += span.length();
+          }
+    }
     ordered_json result = ordered_json::object();
-    for (const auto &[name, kind] : kinds)
-      result[name] = {{"calls", static_cast<double>(kind.calls) / all},
-                      {"seconds", kind.seconds / all}};
+    const auto all = static_cast<double>(steps);
+    for (const auto &[name, total] : totals)
+      result[name] = {{"calls", static_cast<double>(total.first) / all},
+                      {"seconds", total.second * 1e-6 / all}};
     return result;
   }
 
   std::map<int64_t, RankSpans> ranks;
-  std::map<std::string, KindTotal> kinds;
 };
 
 rt::Status refused(const std::string &path, const std::string &why) {

@@ -75,6 +75,18 @@ def test_a_run_is_laid_over_the_prediction(artifact, tmp_path):
     assert text.splitlines()[0].split() == ["a", "step", "and", "rank", "predicted", "measured"]
 
 
+def test_the_first_step_counts_for_no_figure(artifact, tmp_path):
+    """It prepares much: libraries make their code in it."""
+    def slices(begin: int, length: int) -> list[dict]:
+        return [{"ph": "X", "pid": 0, "tid": 0, "ts": begin, "dur": length, "cat": kind} for kind in ("step", "matmul")]
+
+    trace = tmp_path / "run.json"
+    trace.write_text(json.dumps({"traceEvents": [*slices(0, 5000), *slices(5000, 100), *slices(5100, 300)]}))
+    measured = json.loads(check_call("dtc", "inspect", artifact, "--compare", trace, "--json").out)["measured"]
+    assert measured["step_time_s"] == measured["computing_s"] == pytest.approx(200e-6)
+    assert measured["kinds"] == {"matmul": {"calls": 1.0, "seconds": pytest.approx(200e-6)}}
+
+
 @pytest.mark.parametrize("text,why", [("{", "is not JSON"), ("{}", "no list traceEvents"),
                                       ('{"traceEvents": [{"ph": "X"}]}', "an event that dtc-run doesn't write"),
                                       ('{"traceEvents": []}', "has no steps")])
