@@ -6,6 +6,7 @@
 #include "dtc/Dialect/Graph/FilledView.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Dialect/Graph/StridedReads.h"
+#include "dtc/Dialect/Graph/TokenPadding.h"
 #include "dtc/Plan/Plan/Padding.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 
@@ -280,7 +281,8 @@ LogicalResult Extractor::addResults() {
   return success();
 }
 
-/// Of the weights that the graph sees longer than files have them.
+/// Of the weights that the graph sees longer than files have them, and of the tokens beside those
+/// of samples.
 void Extractor::addPadding() {
   llvm::StringMap<ArrayRef<int64_t>> filled;
   for (auto parameter : module.getOps<ParameterOp>())
@@ -293,6 +295,10 @@ void Extractor::addPadding() {
         known->second != ArrayRef(value.shape))
       padded[id] = known->second.vec();
   }
+  func.walk([&](Operation *op) {
+    if (op->hasAttr(kTokenPadding))
+      padded[ids.at(op->getResult(0))] = shapeOf(op->getOperand(0)).vec();
+  });
   plan::markPadding(problem, padded);
 }
 

@@ -1,6 +1,7 @@
 #include "Loss.h"
 
 #include "dtc/Dialect/Graph/StepFunctions.h"
+#include "dtc/Dialect/Graph/TokenPadding.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -114,10 +115,14 @@ private:
       func.emitWarning() << "cross_entropy takes the last dimension of the output for the classes, "
                          << shape.back() << " of them; PyTorch's takes the second one, " << shape[1]
                          << ": export output.movedim(1, -1) where that is meant";
-    Value target = addTarget(shape.drop_back(), IntegerType::get(context, 64));
+    SmallVector<int64_t> own(shape.drop_back());
+    if (auto tokens = func->getAttrOfType<IntegerAttr>(kOwnTokens))
+      own[1] = tokens.getInt();
+    Value given = addTarget(own, IntegerType::get(context, 64));
     Value count = addCount();
     OpBuilder builder = function.builder();
     TensorBuilder b(builder, nameLoc("loss"));
+    Value target = ignoredBeyond(b, given, shape.drop_back());
     Type rows =
         RankedTensorType::get(shape.drop_back(), statisticsType(getElementTypeOrSelf(*logits)));
     auto op = CrossEntropyOp::create(builder, b.loc, rows, rows, *logits, target,
@@ -128,6 +133,18 @@ private:
     if (options.labelSmoothing != 0)
       losses = smoothed(b, losses, op, classes);
     return Loss{scalarSum(b, losses), losses, /*squared=*/false, count, padded};
+  }
+
+  /// Targets of `shape`, of which those behind the tokens of a sample count for nothing.
+  Value ignoredBeyond(TensorBuilder &b, Value target, ArrayRef<int64_t> shape) {
+    if (shapeOf(target) == shape)
+      return target;
+    const SmallVector<int64_t> zeros(shape.size(), 0);
+    auto type = cast<RankedTensorType>(target.getType()).clone(shape);
+    auto padded = PadOp::create(b.builder, b.loc, type, target, zeros, zeros,
+                                APFloat(double(options.ignoreIndex)));
+    padded->setAttr(kTokenPadding, b.builder.getUnitAttr());
+    return padded;
   }
 
   /// PyTorch's: (1 - e) * losses + e / C * the losses that all C classes would have as targets,

@@ -164,6 +164,22 @@ def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 
+def PadTokens : Pass<"dtc-pad-tokens", "::mlir::ModuleOp"> {
+  let summary = "add tokens behind those of @forward's samples, where that changes none of these";
+  let description = [{
+    See dtc/Raise/PadTokens.h. The driver does this for the ranks of cp.
+
+        func.func @forward(%ids: tensor<8x33xi64>, %w: tensor<512x64xf32>)
+        %0 = dtc.gather %w, %ids axis 0 : ... -> tensor<8x33x64xf32>
+      becomes for multiple=4
+        %more = dtc.concat 1(%ids, %last) : ... -> tensor<8x36xi64>
+        %0 = dtc.gather %w, %more axis 0 : ... -> tensor<8x36x64xf32>
+  }];
+  let options = [Option<"multiple", "multiple", "int64_t", /*default=*/"0",
+                        "what divides the tokens afterwards">];
+  let dependentDialects = ["::dtc::graph::GraphDialect"];
+}
+
 def EvenPadding : Pass<"dtc-even-padding"> {
   let summary = "pad before convolutions what they would pad unevenly";
   let description = [{

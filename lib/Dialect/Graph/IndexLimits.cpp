@@ -39,9 +39,10 @@ std::optional<int64_t> limitOf(Value value, bool isTarget) {
   std::optional<int64_t> limit;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    bool passesOn = isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, DispatchOp, CombineOp,
-                        arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(user) &&
-                    use.getOperandNumber() == 0;
+    bool passesOn = (isa<ReshapeOp, TransposeOp, SliceOp, BroadcastOp, PadOp, DispatchOp, CombineOp,
+                         arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(user) &&
+                     use.getOperandNumber() == 0) ||
+                    isa<ConcatOp>(user);
     std::optional<int64_t> found =
         passesOn ? limitOf(user->getResult(0), isTarget) : limitOfUse(use, isTarget);
     if (found)

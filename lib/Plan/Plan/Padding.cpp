@@ -22,11 +22,12 @@ public:
         factors[op].push_back(factor.size);
   }
 
-  void seed(ValueId parameter, const std::vector<int64_t> &filled) {
-    own[parameter] = filled;
-    Value &value = problem.values[parameter];
-    value.padding = value.elements() -
-                    std::accumulate(filled.begin(), filled.end(), int64_t{1}, std::multiplies<>());
+  void seed(ValueId id, const std::vector<int64_t> &filled) {
+    own[id] = filled;
+    Value &value = problem.values[id];
+    if (value.kind == ValueKind::Parameter)
+      value.padding = value.elements() - std::accumulate(filled.begin(), filled.end(), int64_t{1},
+                                                         std::multiplies<>());
   }
 
   void run() {
@@ -113,8 +114,8 @@ void markPadding(Problem &problem, const std::map<ValueId, std::vector<int64_t>>
   if (filled.empty())
     return;
   PaddingFinder finder(problem);
-  for (const auto &[parameter, shape] : filled)
-    finder.seed(parameter, shape);
+  for (const auto &[value, shape] : filled)
+    finder.seed(value, shape);
   finder.run();
 }
 

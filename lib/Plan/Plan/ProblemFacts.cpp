@@ -108,6 +108,21 @@ static bool isInteger(DType type) {
   return type == DType::I64 || type == DType::I32 || type == DType::I8 || type == DType::U8;
 }
 
+/// What ranks of cp share of an argument: it, or the same with more tokens behind it.
+static std::vector<ValueId> tokensToShare(const Problem &problem, const ProblemFacts &facts,
+                                          ValueId tokens) {
+  std::vector<ValueId> longer;
+  const std::vector<int64_t> &own = problem.values[tokens].shape;
+  for (OpId consumer : facts.consumers[tokens]) {
+    const Op &op = problem.ops[consumer];
+    const std::vector<int64_t> &shape = problem.values[op.results[0]].shape;
+    if (op.kind == OpKind::Join && op.operands[0] == tokens && shape.size() == own.size() &&
+        shape[1] > own[1])
+      longer.push_back(op.results[0]);
+  }
+  return longer.empty() ? std::vector{tokens} : longer;
+}
+
 namespace {
 
 /// Finds which forward value each gradient value belongs to.
@@ -306,8 +321,10 @@ ProblemFacts::ProblemFacts(const Problem &problem)
     if (!hasSamples(problem, argument))
       continue;
     batch.seed(value, 0);
-    if (isInteger(argument.type) && argument.shape.size() >= 2)
-      sequence.seed(value, 1);
+    if (!isInteger(argument.type) || argument.shape.size() < 2)
+      continue;
+    for (ValueId tokens : tokensToShare(problem, *this, value))
+      sequence.seed(tokens, 1);
   }
   batch.run();
   sequence.run();

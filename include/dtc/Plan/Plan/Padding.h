@@ -16,9 +16,10 @@
 
 namespace dtc::plan {
 
-/// Marks the padding of parameters and of all work that follows from it, forward and backward.
-/// `filled`: of parameters that are longer than in their files, the shape that files fill. Padding
-/// lies at the end of a dimension, or of the first factor of one.
+/// Marks the padding of parameters and tokens, and of all work that follows from it, forward and
+/// backward. `filled`: of parameters that are longer than in their files, and of values that are
+/// longer than a sample's own tokens, the shape without what is added. Padding lies at the end of a
+/// dimension, or of the first factor of one.
 void markPadding(Problem &problem, const std::map<ValueId, std::vector<int64_t>> &filled);
 
 } // namespace dtc::plan
