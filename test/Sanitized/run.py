@@ -31,6 +31,7 @@ from sanitizers import OPTIONS
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INTEGRATION = ROOT / "test" / "Integration"
 PROGRAMS = ("dtc", "dtc-opt", "dtc-run", "dtc-import-test", "dtc-plan-test")
+OF_TESTS = ("replay-artifacts", "verify-mutants")  # programs that pytest finds beside GoogleTest's
 LONGEST = 3600  # seconds that one part may take
 # What starts ranks as threads and as processes, on processors and emulated GPUs.
 OF_THREADS = ("test_training", "test_pipelines", "test_overlap", "test_checkpoints", "test_eval", "test_zero", "test_processes",
@@ -80,6 +81,11 @@ def programs(folder: pathlib.Path, build: pathlib.Path, plain: pathlib.Path) -> 
     for name in PROGRAMS:
         own = build / "bin" / name
         (folder / name).symlink_to(own if own.exists() else plain / name)
+    for name in OF_TESTS:
+        own = build / "test" / "Unit" / name
+        if not own.exists():
+            own.unlink(missing_ok=True)  # a link to nothing
+            own.symlink_to(plain.parent / "test" / "Unit" / name)
     print("with sanitizers:", *(name for name in PROGRAMS if (build / "bin" / name).exists()), flush=True)
     return folder
 
