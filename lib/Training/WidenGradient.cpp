@@ -7,7 +7,12 @@ using namespace dtc::graph;
 
 namespace dtc::training {
 
-static Widening wideningOf(Operation *op) {
+static Widening wideningOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  // What a norm's input gets has the input's type: only columns are wider.
+  if (isa_and_nonnull<LayerNormGradOp, RmsNormGradOp, BatchNormGradOp>(op) &&
+      value == op->getResult(0))
+    return Widening::None;
   auto precision = dyn_cast_or_null<PrecisionOpInterface>(op);
   return precision ? precision.getWidening() : Widening::None;
 }
@@ -34,7 +39,7 @@ static Value widen(OpBuilder &builder, Value value, Type elementType, unsigned r
     if (narrowing.getIn().getType() == type)
       return narrowing.getIn();
   bool alone = static_cast<unsigned>(llvm::range_size(value.getUses())) == reads;
-  Widening widening = wideningOf(op);
+  Widening widening = wideningOf(value);
   if (!alone || widening == Widening::None)
     return extended(builder, value, elementType);
   if (widening == Widening::Operands)
