@@ -3,6 +3,7 @@
 #include "FlatForm.h"
 #include "OpForms.h"
 
+#include "dtc/Dialect/Dist/StageOps.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 
 using namespace mlir;
@@ -38,6 +39,20 @@ static LogicalResult enter(func::FuncOp func, graph::RoleAttr role, DictionaryAt
   return success();
 }
 
+/// Whether other stages alone add to a weight's gradient: where two read a part of it each, one
+/// joins the parts' gradients.
+static bool isOfOtherStages(ModuleOp module, StringRef weight) {
+  bool isSummed = false, isGiven = false;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    auto sums = func.getOps<dist::StageSumOp>();
+    isSummed |= sums.begin() != sums.end();
+    for (unsigned i = 0; i < func.getNumResults(); ++i)
+      if (graph::RoleAttr role = graph::getResultRole(func, i))
+        isGiven |= role.getKind() == RoleKind::Gradient && graph::weightOf(role) == weight;
+  }
+  return isSummed && !isGiven;
+}
+
 /// What is divided at all is divided over the same axes.
 static LogicalResult checkNested(ModuleOp module, const StorageTable &table) {
   for (const auto &entry : table) {
@@ -46,7 +61,7 @@ static LogicalResult checkNested(ModuleOp module, const StorageTable &table) {
       if (!list->empty() && *list != axes.ofUpdate())
         return module.emitError("parts of a parameter are stored over different axes: ")
                << entry.first();
-    if (!axes.parameter.empty() && axes.gradient.empty())
+    if (!axes.parameter.empty() && axes.gradient.empty() && !isOfOtherStages(module, entry.first()))
       return module.emitError("a parameter is divided, but its gradient isn't: ") << entry.first();
   }
   return success();
