@@ -127,7 +127,7 @@ def test_no_stage_has_nothing_to_do():
     assert "pp=4" in check_call(*command, "--gpus", 4, "--plan", "pp=4").out
 
 
-@pytest.mark.parametrize("way,words", [("ring", "a window, dropout or a causal mask"), ("heads", "(dropout in it rules that out)")])
+@pytest.mark.parametrize("way,words", [("ring", "a window, dropout or a causal mask"), ("heads", "(dropout in it, or other work on its scores, rules that out)")])
 def test_what_context_parallelism_wants_of_attention_is_said(way, words):
     refused = call("dtc", "plan", MODELS / "gpt2_dropout.pt2", "--loss", "cross_entropy", "--devices", 2, "--plan",
                    f"cp=2,dp=1,cp_by={way}")

@@ -35,8 +35,8 @@ static std::string whyNoHeads(const Problem &problem, const ProblemFacts &facts,
            "), of which there are " + sizes + ", for cp_by=heads: " + std::to_string(cp);
   }
   return exchanges ? ""
-                   : "no attention has heads that ranks could exchange (dropout in it rules that "
-                     "out): cp_by=heads";
+                   : "no attention has heads that ranks could exchange (dropout in it, or other work "
+                     "on its scores, rules that out): cp_by=heads";
 }
 
 std::string whyNoExchange(const Problem &problem, const ProblemFacts &facts,
