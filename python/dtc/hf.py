@@ -67,6 +67,11 @@ def first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
+def first_paragraph(error: Exception) -> str:
+    """As one line. A field that is refused is named in its first, and why in the next one."""
+    return " ".join(str(error).strip().split("\n\n")[0].split()) or type(error).__name__
+
+
 def _check_file(path: pathlib.Path) -> None:
     """A pipe would be waited for, and a device read for ever."""
     if not path.is_file():
@@ -104,7 +109,7 @@ class Checkpoint:
             self.config = self._transformers.AutoConfig.from_pretrained(
                 str(self.path), local_files_only=True, trust_remote_code=False)
         except Exception as error:  # of many kinds, from all that a file may say
-            raise HfError(f"{path}: transformers refuses the configuration: {first_line(error)}") from error
+            raise HfError(f"{path}: transformers refuses the configuration: {first_paragraph(error)}") from error
         if too_large := too_large_in(self.config.to_dict()):
             raise HfError(f"{path}: no model has so much: {too_large}")
         self.model_class = self._class_of(architecture)

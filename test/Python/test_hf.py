@@ -51,6 +51,13 @@ def test_what_models_have_is_not_too_large(settings):
     assert hf.too_large_in(settings) == ""
 
 
+def test_why_a_configuration_is_refused_is_told():
+    """As transformers says it: the second line has the reason, advice follows."""
+    error = ValueError("Validation error for field 'n_layer':\n    TypeError: expected int\n\nUpgrade.\n")
+    assert hf.first_paragraph(error) == "Validation error for field 'n_layer': TypeError: expected int"
+    assert hf.first_paragraph(ValueError()) == "ValueError"
+
+
 def test_a_configuration_that_is_no_file(tmp_path):
     os.mkfifo(tmp_path / "config.json")
     with pytest.raises(hf.HfError, match="config.json: not a regular file"):
