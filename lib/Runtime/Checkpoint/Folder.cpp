@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dtc::rt {
@@ -43,17 +44,22 @@ Result<CheckpointFolder> CheckpointFolder::claim(const std::string &path) {
   CheckpointFolder folder;
   folder.path = path;
   std::error_code error;
-  fs::create_directories(path, error);
+  folder.isNew = fs::create_directories(path, error);
   if (!error)
     folder.descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder.descriptor < 0)
     return failed(path + ": cannot be a folder of checkpoints: " +
                   (error ? error.message() : std::strerror(errno)));
   // The lock ends with the process, however that ends. A file system without locks has none.
-  if (::flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  if (::flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    folder.isNew = false; // it is the other's now
     return Status(ErrorCategory::Usage, path +
                                             ": another run writes its checkpoints here; give each "
                                             "its own --checkpoint-dir");
+  }
+  struct stat info;
+  if (::fstat(folder.descriptor, &info) == 0 && info.st_nlink == 0)
+    return claim(path); // the run that had it has removed it meanwhile
   folder.removePartials();
   return folder;
 }
@@ -65,8 +71,11 @@ CheckpointFolder CheckpointFolder::visit(const std::string &path) {
 }
 
 CheckpointFolder::~CheckpointFolder() {
-  if (descriptor >= 0)
-    ::close(descriptor);
+  if (descriptor < 0)
+    return;
+  if (isNew)
+    ::rmdir(path.c_str()); // fails where there is something in it
+  ::close(descriptor);
 }
 
 std::vector<int64_t> CheckpointFolder::steps() const {
