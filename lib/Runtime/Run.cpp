@@ -217,10 +217,11 @@ Status runSession(Session &session, World &world, EndWatch &watch) {
   return Status::ok();
 }
 
+/// A terminal that is gone asks for what SIGTERM does.
 ErrorCategory whyStopped(int signal) {
   if (signal == SIGINT)
     return ErrorCategory::Interrupted;
-  return signal == SIGTERM ? ErrorCategory::Terminated : ErrorCategory::Notified;
+  return signal == SIGUSR1 ? ErrorCategory::Notified : ErrorCategory::Terminated;
 }
 
 /// When the first signal came, by CLOCK_MONOTONIC in nanoseconds; 0: none has.

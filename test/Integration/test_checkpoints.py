@@ -186,7 +186,7 @@ def wait_for(log: pathlib.Path, lines: int) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
 def test_a_signal_saves(artifacts, straight, tmp_path, number):
     artifact, log = artifacts("dp2", "mlp"), tmp_path / "log"
     flags = ["--log", log, "--checkpoint-dir", tmp_path / "c", "--resume"]

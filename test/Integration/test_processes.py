@@ -105,10 +105,10 @@ def command(artifact, *flags) -> tuple:
     return (artifact, "--data", MODELS / "mlp.data.safetensors", "--no-shuffle", *flags)
 
 
-def wait_for_steps(log) -> None:
+def wait_for_steps(log, count: int = 3) -> None:
     """Until a run is well under way."""
     end = time.monotonic() + 60
-    while not log.exists() or log.read_text().count("\n") < 3:
+    while not log.exists() or log.read_text().count("\n") < count:
         assert time.monotonic() < end
         time.sleep(0.02)
 
@@ -306,6 +306,18 @@ def test_a_signal_to_one_rank_stops_all(mlp, tmp_path):
     job.processes[1].send_signal(signal.SIGTERM)
     assert [code for code, _ in job.finish(timeout=20)] == [75, 75]
     assert weights.exists()
+
+
+def test_nohup_keeps_a_run_from_hanging_up(mlp, tmp_path):
+    log, folder = tmp_path / "log.jsonl", tmp_path / "c"
+    run = subprocess.Popen([str(BIN / "dtc-run"), *map(str, endless(mlp, log, "--checkpoint-dir", folder))], text=True,
+                           stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    wait_for_steps(log)
+    run.send_signal(signal.SIGHUP)
+    wait_for_steps(log, log.read_text().count("\n") + 50)
+    run.send_signal(signal.SIGTERM)
+    said = run.communicate(timeout=60)[1]
+    assert run.returncode == 75 and "stopped by signal 15 " in said, said
 
 
 def test_outputs_are_collected(tmp_path):

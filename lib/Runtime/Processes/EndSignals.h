@@ -1,4 +1,4 @@
-// Takes the signals that ask a run for its end: SIGINT, SIGTERM and SIGUSR1.
+// Takes the signals that ask a run for its end: SIGINT, SIGTERM, SIGUSR1 and SIGHUP.
 #pragma once
 
 #include <csignal>
@@ -6,7 +6,7 @@
 
 namespace dtc::rt {
 
-/// While it lives, these signals call a handler.
+/// While it lives, these signals call a handler. SIGHUP stays ignored where it is, as under nohup.
 class EndSignals {
 public:
   /// `flags` are those of sigaction.
@@ -14,8 +14,11 @@ public:
     struct sigaction action{};
     action.sa_handler = handler;
     action.sa_flags = flags;
-    for (size_t i = 0; i < std::size(kSignals); ++i)
+    for (size_t i = 0; i < std::size(kSignals); ++i) {
       ::sigaction(kSignals[i], &action, &old[i]);
+      if (kSignals[i] == SIGHUP && old[i].sa_handler == SIG_IGN)
+        ::sigaction(SIGHUP, &old[i], nullptr);
+    }
   }
   ~EndSignals() {
     for (size_t i = 0; i < std::size(kSignals); ++i)
@@ -36,7 +39,7 @@ public:
   EndSignals &operator=(const EndSignals &) = delete;
 
 private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
   struct sigaction old[std::size(kSignals)];
 };
 
