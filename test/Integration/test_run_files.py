@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import subprocess
+import time
 
 import numpy
 import pytest
@@ -59,7 +60,8 @@ def test_data_that_is_refused_leaves_no_file(tmp_path, devices):
     names = {path.name for path in tmp_path.iterdir()}
     for log in ("new.jsonl", "old.jsonl"):
         outcome = call("dtc-run", tmp_path / "mlp.dtc", "--data", tmp_path / "bad.safetensors", "--log", tmp_path / log,
-                       "--save-weights", tmp_path / "w.safetensors", "--profile", tmp_path / "p.json")
+                       "--save-weights", tmp_path / "w.safetensors", "--profile", tmp_path / "p.json",
+                       "--checkpoint-dir", tmp_path / "c")
         assert outcome.code == 3 and "target" in outcome.error_line()
         assert {path.name for path in tmp_path.iterdir()} == names
     assert (tmp_path / "old.jsonl").read_text() == "old\n"
@@ -110,29 +112,29 @@ def test_outputs_go_where_links_point(tmp_path):
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["1.dtc", "1.safetensors", "p.json"]
 
 
-def stopped_while_writing(folder, command) -> subprocess.Popen:
-    """A process that is stopped while there is a file under the name of one that isn't complete."""
-    for _ in range(50):
-        process = subprocess.Popen([BIN / "dtc", *map(str, command)], cwd=folder, stdout=subprocess.DEVNULL)
-        while process.poll() is None and not any(folder.glob("*.partial-*")):
-            pass
-        if process.poll() is None:
-            process.send_signal(signal.SIGSTOP)
-            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-            if any(folder.glob("*.partial-*")):
-                return process
-            process.send_signal(signal.SIGCONT)
-        process.wait()
-    pytest.fail("no file was ever seen before it was complete")
+WAITS_BEFORE_A_FILE_IS_COMPLETE = """#include <unistd.h>
+int fsync(int file) { for (;;) pause(); }"""
 
 
+@pytest.mark.parametrize("command", [["compile", "-o", "m.dtc"], ["plan", "--save-plan", "m.yaml"]])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves_nothing_half_written(tmp_path, number):
-    process = stopped_while_writing(tmp_path, ["compile", MODELS / "gpt2.onnx", "--loss", "none", "-o", "m.dtc"])
-    (tmp_path / "m.dtc").unlink(missing_ok=True)  # of an attempt before
-    process.send_signal(number)
-    process.send_signal(signal.SIGCONT)
-    assert process.wait() == -number and not list(tmp_path.iterdir())
+def test_a_signal_leaves_nothing_half_written(tmp_path, command, number):
+    """It comes while there is a file under the name of one that isn't complete, however slow the machine is."""
+    library, folder = tmp_path / "fsync.so", tmp_path / "written"
+    folder.mkdir()
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-x", "c", "-o", library, "-"], check=True,
+                   input=WAITS_BEFORE_A_FILE_IS_COMPLETE, text=True)
+    process = subprocess.Popen([BIN / "dtc", command[0], MODELS / "mlp.onnx", "--loss", "none", *command[1:]], cwd=folder,
+                               stdout=subprocess.DEVNULL, env=os.environ | {"LD_PRELOAD": str(library)})
+    try:
+        while not any(folder.glob("*.partial-*")):
+            assert process.poll() is None
+            time.sleep(0.002)
+        process.send_signal(number)
+        assert process.wait(timeout=60) == -number and not list(folder.iterdir())
+    finally:
+        process.kill()
+        process.wait()
 
 
 EXTERNAL = """ir_version: 9 opset_import { version: 20 } graph { name: "g"
