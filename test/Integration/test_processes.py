@@ -277,10 +277,20 @@ def test_a_rank_that_ends_before_all_have_met_ends_the_others(mlp):
     assert code == 5 and "rank 1 was lost" in said
 
 
+def wait_for_handler(process: subprocess.Popen, number: int) -> None:
+    end, caught = time.monotonic() + 60, 0
+    while not caught >> (number - 1) & 1:
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        caught = int(status.split("SigCgt:")[1].split()[0], 16)
+
+
 def test_a_signal_stops_ranks_that_wait_for_others(mlp, tmp_path):
     """Rank 2 never starts."""
     job = launch([command(mlp, "--checkpoint-dir", tmp_path / "c"), command(mlp)], WORLD_SIZE="3")
-    time.sleep(1)
+    for process in job.processes:
+        wait_for_handler(process, signal.SIGTERM)
     for process in job.processes:
         process.send_signal(signal.SIGTERM)
     (first, said), (second, _) = job.finish(timeout=10)
