@@ -268,9 +268,21 @@ def test_a_rank_that_never_starts_is_named(mlp):
     assert code == 5 and "for the start of rank: 1" in said
 
 
+def wait_for_connection(process: subprocess.Popen) -> None:
+    end, folder = time.monotonic() + 60, pathlib.Path(f"/proc/{process.pid}")
+    while True:
+        assert process.poll() is None and time.monotonic() < end
+        own = {os.readlink(each) for each in folder.glob("fd/*") if each.is_symlink()}
+        connections = [line.split() for table in ("tcp", "tcp6") for line in (folder / "net" / table).read_text().splitlines()]
+        if any(f"socket:[{each[9]}]" in own for each in connections if each[3] == "01"):
+            return
+        time.sleep(0.01)
+
+
 def test_a_rank_that_ends_before_all_have_met_ends_the_others(mlp):
     """Rank 2 never starts."""
     job = launch([command(mlp)] * 2, WORLD_SIZE="3")
+    wait_for_connection(job.processes[1])
     time.sleep(1)  # both have met
     job.processes[1].kill()
     code, said = job.finish(timeout=10)[0]

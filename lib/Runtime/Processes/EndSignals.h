@@ -15,9 +15,9 @@ public:
     action.sa_handler = handler;
     action.sa_flags = flags;
     for (size_t i = 0; i < std::size(kSignals); ++i) {
-      ::sigaction(kSignals[i], &action, &old[i]);
-      if (kSignals[i] == SIGHUP && old[i].sa_handler == SIG_IGN)
-        ::sigaction(SIGHUP, &old[i], nullptr);
+      ::sigaction(kSignals[i], nullptr, &old[i]);
+      if (kSignals[i] != SIGHUP || old[i].sa_handler != SIG_IGN)
+        ::sigaction(kSignals[i], &action, nullptr);
     }
   }
   ~EndSignals() {
