@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import llama_graph
-from conftest import MODELS, call, check_call
+from conftest import MODELS, call, check_call, encode_model
 from test_cuda import CUDA, emulator  # noqa: F401 (a fixture that applies by itself)
 
 FLAGS = ["--loss", "cross_entropy", "--global-batch", 8, "--clip-grad-norm", 1.0, "--optimizer", "sgd", "--lr", 0.1, "--momentum", 0.9]
@@ -98,3 +98,17 @@ def test_what_can_not_be_padded_is_refused(tmp_path, model, why):
     told = call("dtc", "compile", MODELS / model, "--devices", 3, "--plan", "cp=3", *CPU, *FLAGS, "-o", tmp_path / "m.dtc")
     assert told.code == 4 and told.error_line().endswith("not a multiple of cp: 3; on 3 devices cp can be 1")
     assert re.search(rf"warning: .*: node '\S+': the 32 tokens of a sample aren't padded for cp=3: {why}\n", told.err)
+
+
+def test_tokens_of_the_model_itself_are_no_padding(tmp_path):
+    """It repeats the last of 32 tokens. Ranks share the 32, as they would without the 33rd."""
+    graph = llama_graph.Graph()
+    graph.node("Slice", "last", "input_ids", "from", "to", "axis")
+    graph.node("Concat", "more", "input_ids", "last", axis=1)
+    graph.node("Slice", "own", "logits", "begin", "to", "axis")
+    graph.lines += [f'initializer {{ name: "{name}" data_type: {llama_graph.INT64} dims: 1 int64_data: {value} }}'
+                    for name, value in (("from", 31), ("to", 32), ("begin", 0), ("axis", 1))]
+    first, *rest = llama_graph.text(llama_graph.Llama(1, 64, 4, 2, 128, 61, 33)).replace('input: "input_ids"', 'input: "more"').replace(
+        'output { name: "logits"', 'output { name: "own"').replace("dim_value: 33", "dim_value: 32").splitlines()
+    model = encode_model("\n".join([first, *graph.lines[:2], *rest[:-1], *graph.lines[2:], rest[-1]]), tmp_path / "m.onnx")
+    check_call("dtc", "compile", model, "--devices", 2, "--plan", "cp=2", *CPU, *FLAGS, "--init", "-o", tmp_path / "m.dtc")

@@ -25,9 +25,8 @@ public:
   void seed(ValueId id, const std::vector<int64_t> &filled) {
     own[id] = filled;
     Value &value = problem.values[id];
-    if (value.kind == ValueKind::Parameter)
-      value.padding = value.elements() - std::accumulate(filled.begin(), filled.end(), int64_t{1},
-                                                         std::multiplies<>());
+    value.padding = value.elements() -
+                    std::accumulate(filled.begin(), filled.end(), int64_t{1}, std::multiplies<>());
   }
 
   void run() {

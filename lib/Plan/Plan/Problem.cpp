@@ -54,7 +54,8 @@ int64_t Problem::parameterElements() const {
 int64_t Problem::paddingElements() const {
   int64_t result = 0;
   for (const Value &value : values)
-    result += value.padding;
+    if (value.kind == ValueKind::Parameter)
+      result += value.padding;
   return result;
 }
 

@@ -108,16 +108,14 @@ static bool isInteger(DType type) {
   return type == DType::I64 || type == DType::I32 || type == DType::I8 || type == DType::U8;
 }
 
-/// What ranks of cp share of an argument: it, or the same with more tokens behind it.
+/// What ranks of cp share of an argument: it, or the same with padding behind it.
 static std::vector<ValueId> tokensToShare(const Problem &problem, const ProblemFacts &facts,
                                           ValueId tokens) {
   std::vector<ValueId> longer;
-  const std::vector<int64_t> &own = problem.values[tokens].shape;
   for (OpId consumer : facts.consumers[tokens]) {
     const Op &op = problem.ops[consumer];
-    const std::vector<int64_t> &shape = problem.values[op.results[0]].shape;
-    if (op.kind == OpKind::Join && op.operands[0] == tokens && shape.size() == own.size() &&
-        shape[1] > own[1])
+    if (op.kind == OpKind::Join && op.operands[0] == tokens &&
+        problem.values[op.results[0]].padding > 0)
       longer.push_back(op.results[0]);
   }
   return longer.empty() ? std::vector{tokens} : longer;
