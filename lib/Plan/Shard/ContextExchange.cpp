@@ -34,9 +34,10 @@ static std::string whyNoHeads(const Problem &problem, const ProblemFacts &facts,
     return "cp can't divide the heads of " + op.name + " (" + op.location +
            "), of which there are " + sizes + ", for cp_by=heads: " + std::to_string(cp);
   }
-  return exchanges ? ""
-                   : "no attention has heads that ranks could exchange (dropout in it, or other work "
-                     "on its scores, rules that out): cp_by=heads";
+  return exchanges
+             ? ""
+             : "no attention has heads that ranks could exchange (dropout in it, or other work "
+               "on its scores, rules that out): cp_by=heads";
 }
 
 std::string whyNoExchange(const Problem &problem, const ProblemFacts &facts,
