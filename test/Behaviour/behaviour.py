@@ -48,7 +48,8 @@ RUNS = ["test_training", "test_memory", "test_families", "test_main_job", "test_
         "test_pytorch", "test_context_parallel", "test_dropout", "test_grid", "test_overlap", "test_torchscript",
         "test_adapters", "test_losses", "test_step_vector", "test_loss_scaling", "test_bf16_true", "test_tf32", "test_offload", "test_free_choice",
         "test_batch_norm", "test_forward_pipelines", "test_capacity",
-        "test_stage_groups", "test_buckets", "test_eval_mode", "test_looked_up_experts", "test_padding", "test_padded_batch"]
+        "test_stage_groups", "test_buckets", "test_eval_mode", "test_looked_up_experts", "test_padding", "test_padded_batch",
+        "test_padded_tokens"]
 #: The tests that plan. A full record has their answers, too.
 PLANS = ["test_saved_plans", "test_compare", "test_estimate", "test_explain", "test_device_types", "test_host_memory",
          "test_megatron"]
