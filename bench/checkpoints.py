@@ -6,8 +6,8 @@ The model of step_time.py, AdamW, one thread a rank, so that a machine of more c
 when its line is in the log, which is read as it grows: what dtc-run says of itself isn't used. `blocked` is by how much the step
 during which a save begins is longer than the median step without a save; `after` is the mean of the ten steps from there on over
 the mean of those without. Steps of one rank vary by more than a save costs. So the mean over all saves comes last, with its standard
-error: each ten steps are compared with the quiet ones just before them, as a processor's speed drifts. `--every 20 --saves 30` tells
-1 %. Needs what step_time.py needs; dtc from build/bin.
+error: each ten steps are compared with the quiet ones just before them, as a processor's speed drifts. Needs
+what step_time.py needs; dtc from build/bin.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Import/PyTorch/Import.h"
 #include "dtc/Plan/Plan/Settings.h"
-#include "dtc/Raise/PadTokens.h"
 #include "dtc/Raise/SamplesApart.h"
 #include "dtc/Target/Targets.h"
 
@@ -197,23 +196,11 @@ static std::optional<plan::Error> checkCapacity(const Options &options, ModuleOp
                      ErrorCategory::Usage};
 }
 
-/// Where ranks can't share the tokens of a sample, some more have no targets. Each has a chunk from
-/// either end then (zig-zag).
-static void padTokens(func::FuncOp forward, int64_t ranks) {
-  const int64_t tokens = raise::tokensOf(forward);
-  if (tokens % ranks != 0)
-    raise::padTokens(forward, 2 * ranks,
-                     "the " + std::to_string(tokens) +
-                         " tokens of a sample aren't padded for cp=" + std::to_string(ranks));
-}
-
 Outcome<Trained> buildTraining(const Options &options, Imported imported,
                                pipelines::SlotsPipeline slots) {
   if (auto wrong = checkCapacity(options, imported.module(), slots))
     return fail(*wrong);
   std::map<std::string, std::string> traits = traitsOf(imported.module(), options.train);
-  if (slots.padsTokens)
-    padTokens(graph::findFunction(imported.module(), graph::kForward), slots.contextRanks);
   slots.each = slots.each && isMixture(imported.module());
   if (failed(pipelines::run(imported.module(), slots)))
     return ErrorCategory::InputRefused;

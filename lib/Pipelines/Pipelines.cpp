@@ -67,6 +67,8 @@ void build(OpPassManager &passes, const RaisePipeline &options) {
 }
 
 void build(OpPassManager &passes, const SlotsPipeline &options) {
+  if (options.padsTokens && options.contextRanks > 1)
+    passes.addPass(raise::createPadTokens({options.contextRanks}));
   if (options.expertRanks <= 1 && options.contextRanks <= 1 && options.capacity == 0 &&
       !options.each)
     return;
@@ -139,7 +141,8 @@ struct SlotsFlags : PassPipelineOptions<SlotsFlags> {
   Option<double> capacity{*this, "capacity", llvm::cl::init(SlotsPipeline().capacity)};
   Option<bool> drops{*this, "drops", llvm::cl::init(SlotsPipeline().drops)};
   Option<bool> each{*this, "each", llvm::cl::init(SlotsPipeline().each)};
-  SlotsPipeline values() const { return {parts, sections, capacity, drops, each}; }
+  Option<bool> padsTokens{*this, "pads-tokens", llvm::cl::init(SlotsPipeline().padsTokens)};
+  SlotsPipeline values() const { return {parts, sections, capacity, drops, each, padsTokens}; }
 };
 
 struct PaddingFlags : PassPipelineOptions<PaddingFlags> {

@@ -67,4 +67,18 @@ std::optional<BatchPlace> placeOf(const ShardingRule &rule, const TensorFactors 
   return std::nullopt;
 }
 
+LogicalResult visitUntilSettled(ArrayRef<Operation *> ops, bool &changed, bool backwards,
+                                function_ref<LogicalResult(Operation *)> visit) {
+  do {
+    changed = false;
+    for (Operation *op : ops)
+      if (failed(visit(op)))
+        return failure();
+    for (Operation *op : llvm::reverse(ops))
+      if (backwards && failed(visit(op)))
+        return failure();
+  } while (changed);
+  return success();
+}
+
 } // namespace dtc::raise

@@ -17,8 +17,7 @@ struct BatchPlace {
 /// The batch of a tensor of shape `from` at `place`, found in the same elements
 /// under shape `to`. A batch of one takes the first dimension of size 1 at its
 /// position. Nothing when no single dimension of `to` contains the batch.
-std::optional<BatchPlace> moveThroughReshape(const BatchPlace &place,
-                                             llvm::ArrayRef<int64_t> from,
+std::optional<BatchPlace> moveThroughReshape(const BatchPlace &place, llvm::ArrayRef<int64_t> from,
                                              llvm::ArrayRef<int64_t> to, int64_t batch);
 
 /// Which factor of a dimension holds the batch, and where in it.
@@ -33,5 +32,11 @@ std::optional<BatchFactor> factorOf(const sharding::ShardingRule &rule,
 /// The dimension of a tensor that the factor is in, if any.
 std::optional<BatchPlace> placeOf(const sharding::ShardingRule &rule,
                                   const sharding::TensorFactors &dims, const BatchFactor &factor);
+
+/// Visits the ops in their order, and in the reverse one if asked to, until no visit has set
+/// `changed`.
+llvm::LogicalResult
+visitUntilSettled(llvm::ArrayRef<mlir::Operation *> ops, bool &changed, bool backwards,
+                  llvm::function_ref<llvm::LogicalResult(mlir::Operation *)> visit);
 
 } // namespace dtc::raise

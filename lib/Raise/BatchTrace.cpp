@@ -46,16 +46,8 @@ LogicalResult BatchTrace::propagate() {
     if (!isa<func::FuncOp, func::ReturnOp>(op))
       ops.push_back(op);
   });
-  do {
-    changed = false;
-    for (Operation *op : ops)
-      if (failed(visit(op)))
-        return failure();
-    for (Operation *op : llvm::reverse(ops))
-      if (old > 1 && failed(visit(op)))
-        return failure();
-  } while (changed);
-  return success();
+  return visitUntilSettled(ops, changed, /*backwards=*/old > 1,
+                           [&](Operation *op) { return visit(op); });
 }
 
 LogicalResult BatchTrace::visitReshape(graph::ReshapeOp op) {

@@ -1,5 +1,15 @@
-#include "dtc/Raise/PadTokens.h"
-
+// More tokens behind those of each sample, so that ranks can share them.
+//
+//   %x = dtc.gather %w, %ids                 [8,33,64]     33 tokens, which two ranks can't share
+//   %o = dtc.attention %q, %k, %v causal     [8,33,4,16]
+// becomes
+//   %more = dtc.concat 1 (%ids, %last)       [8,36]        the last token, four times in all
+//   %x = dtc.gather %w, %more                [8,36,64]
+//   %o = dtc.attention %q, %k, %v causal     [8,36,4,16]
+//
+// Whatever lies along the tokens is lengthened so: tables of positions, angles, constants. Nothing
+// of the model's own tokens changes where every op computes each token by itself, and attention
+// sees earlier ones alone. Where the loss ignores the tokens behind, their gradients are zeros.
 #include "BatchPlace.h"
 #include "dtc/Raise/Passes.h"
 
@@ -25,7 +35,8 @@ static bool isTokenInput(func::FuncOp func, BlockArgument argument) {
          isa<IntegerType>(elementOf(argument)) && tensorType(argument).getRank() == 2;
 }
 
-int64_t tokensOf(func::FuncOp func) {
+/// Of the integer inputs; 0 where they have no tokens, or differ.
+static int64_t tokensOf(func::FuncOp func) {
   int64_t tokens = 0;
   for (BlockArgument argument : func.getArguments()) {
     if (!isTokenInput(func, argument))
@@ -213,15 +224,9 @@ LogicalResult TokenPadder::trace() {
       return failure();
   SmallVector<Operation *> ops(
       llvm::make_pointer_range(func.getBody().front().without_terminator()));
-  do {
-    changed = false;
-    for (Operation *op : ops)
-      if (failed(visit(op)))
-        return failure();
-    for (Operation *op : llvm::reverse(ops))
-      if (failed(visit(op)))
-        return failure();
-  } while (changed);
+  if (failed(visitUntilSettled(ops, changed, /*backwards=*/true,
+                               [&](Operation *op) { return visit(op); })))
+    return failure();
   return checkOutputs();
 }
 
@@ -292,10 +297,16 @@ void TokenPadder::lengthen() {
   func->setAttr(graph::kOwnTokens, OpBuilder(func.getContext()).getI64IntegerAttr(own));
 }
 
-void padTokens(func::FuncOp func, int64_t multiple, StringRef purpose) {
-  const int64_t own = tokensOf(func), padded = llvm::alignTo(own, multiple);
-  TokenPadder padder(func, own, padded, purpose);
-  if (own > 1 && padded != own && succeeded(padder.trace()))
+/// Lengthens the samples so that each rank has a chunk from either end of them (zig-zag), and notes
+/// how many tokens are their own. Where that isn't exact the function stays as it is.
+static void padTokens(func::FuncOp func, int64_t ranks) {
+  const int64_t own = tokensOf(func);
+  if (own <= 1 || own % ranks == 0)
+    return;
+  const std::string purpose = "the " + std::to_string(own) +
+                              " tokens of a sample aren't padded for cp=" + std::to_string(ranks);
+  TokenPadder padder(func, own, llvm::alignTo(own, 2 * ranks), purpose);
+  if (succeeded(padder.trace()))
     padder.lengthen();
 }
 
@@ -304,8 +315,8 @@ struct PadTokens : impl::PadTokensBase<PadTokens> {
   using PadTokensBase::PadTokensBase;
 
   void runOnOperation() override {
-    if (auto func = getOperation().lookupSymbol<func::FuncOp>("forward"); func && multiple > 0)
-      padTokens(func, multiple, "not padded");
+    if (auto func = getOperation().lookupSymbol<func::FuncOp>("forward"); func && ranks > 1)
+      padTokens(func, ranks);
   }
 };
 } // namespace

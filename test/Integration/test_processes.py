@@ -1,5 +1,6 @@
 """Ranks as processes: the same bits as threads, and how a run ends when one of them does."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -272,7 +273,10 @@ def wait_for_connection(process: subprocess.Popen) -> None:
     end, folder = time.monotonic() + 60, pathlib.Path(f"/proc/{process.pid}")
     while True:
         assert process.poll() is None and time.monotonic() < end
-        own = {os.readlink(each) for each in folder.glob("fd/*") if each.is_symlink()}
+        own = set()
+        for each in folder.glob("fd/*"):
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                own.add(os.readlink(each))
         connections = [line.split() for table in ("tcp", "tcp6") for line in (folder / "net" / table).read_text().splitlines()]
         if any(f"socket:[{each[9]}]" in own for each in connections if each[3] == "01"):
             return

@@ -1,5 +1,5 @@
-// RUN: dtc-opt --dtc-pad-tokens=multiple=4 %s | FileCheck %s
-// RUN: dtc-opt --dtc-pad-tokens=multiple=3 %s | FileCheck %s --check-prefix=DIVIDED
+// RUN: dtc-opt --dtc-pad-tokens=ranks=4 %s | FileCheck %s
+// RUN: dtc-opt --dtc-pad-tokens=ranks=3 %s | FileCheck %s --check-prefix=DIVIDED
 
 // Behind tokens, a table of positions and numbers of places the last one is repeated. What begins
 // to lie along the tokens of itself is lengthened where it begins, before it is made larger.

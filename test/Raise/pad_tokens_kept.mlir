@@ -1,4 +1,4 @@
-// RUN: dtc-opt --split-input-file --verify-diagnostics --dtc-pad-tokens=multiple=4 %s | FileCheck %s
+// RUN: dtc-opt --split-input-file --verify-diagnostics --dtc-pad-tokens=ranks=4 %s | FileCheck %s
 
 // What could let a token change earlier ones, or the loss, leaves the function as it is.
 // CHECK-NOT: token_padding
@@ -8,7 +8,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
                    %w: tensor<6x4xf32> {dtc.role = #dtc.role<parameter, "w">})
     -> (tensor<2x6x4xf32> {dtc.role = #dtc.role<output, "logits">}) {
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
-  // expected-warning @+1 {{not padded: the operation mixes tokens}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: the operation mixes tokens}}
   %s = dtc.reduce sum %x [1] : tensor<2x6x4xf32> -> tensor<2x4xf32>
   %y = dtc.broadcast %s [0, 2] : tensor<2x4xf32> -> tensor<2x6x4xf32>
   return %y : tensor<2x6x4xf32>
@@ -21,7 +21,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
                    %w: tensor<6x4xf32> {dtc.role = #dtc.role<parameter, "w">})
     -> (tensor<2x1x4xf32> {dtc.role = #dtc.role<output, "logits">}) {
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
-  // expected-warning @+1 {{not padded: the operation mixes tokens}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: the operation mixes tokens}}
   %y = dtc.slice %x offsets [0, 5, 0] strides [1, 1, 1] : tensor<2x6x4xf32> -> tensor<2x1x4xf32>
   return %y : tensor<2x1x4xf32>
 }
@@ -34,7 +34,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
     -> (tensor<2x6x2x2xf32> {dtc.role = #dtc.role<output, "logits">}) {
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
   %q = dtc.reshape %x : tensor<2x6x4xf32> -> tensor<2x6x2x2xf32>
-  // expected-warning @+1 {{not padded: attention lets tokens see later ones}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: attention lets tokens see later ones}}
   %o, %lse = dtc.attention %q, %q, %q scale 1.0 : tensor<2x6x2x2xf32>, tensor<2x6x2x2xf32>, tensor<2x6x2x2xf32> -> tensor<2x6x2x2xf32>, tensor<2x2x6xf32>
   return %o : tensor<2x6x2x2xf32>
 }
@@ -48,7 +48,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
     -> (tensor<2x6x2x2xf32> {dtc.role = #dtc.role<output, "logits">}) {
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
   %q = dtc.reshape %x : tensor<2x6x4xf32> -> tensor<2x6x2x2xf32>
-  // expected-warning @+1 {{not padded: attention has a bias}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: attention has a bias}}
   %o, %lse = dtc.attention %q, %q, %q bias %bias : tensor<2x2x6x6xf32> scale 1.0 causal : tensor<2x6x2x2xf32>, tensor<2x6x2x2xf32>, tensor<2x6x2x2xf32> -> tensor<2x6x2x2xf32>, tensor<2x2x6xf32>
   return %o : tensor<2x6x2x2xf32>
 }
@@ -60,7 +60,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
                    %w: tensor<6x4xf32> {dtc.role = #dtc.role<parameter, "w">})
     -> (tensor<2x6x6xf32> {dtc.role = #dtc.role<output, "logits">}) {
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
-  // expected-warning @+1 {{not padded: the operation mixes tokens}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: the operation mixes tokens}}
   %s = dtc.contract %x [0, 1, 3], %x [0, 2, 3] -> [0, 1, 2] : tensor<2x6x4xf32>, tensor<2x6x4xf32> -> tensor<2x6x6xf32>
   return %s : tensor<2x6x6xf32>
 }
@@ -72,7 +72,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
                    %w: tensor<6x4xf32> {dtc.role = #dtc.role<parameter, "w">})
     -> (tensor<2x6x2xi64> {dtc.role = #dtc.role<output, "logits">}) {
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
-  // expected-warning @+1 {{not padded: the operation isn't known to leave tokens apart}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: the operation isn't known to leave tokens apart}}
   %i = dtc.top_k %x : tensor<2x6x4xf32> -> tensor<2x6x2xi64>
   return %i : tensor<2x6x2xi64>
 }
@@ -84,7 +84,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
                    %w: tensor<6x4xf32> {dtc.role = #dtc.role<parameter, "w">})
     -> (tensor<2x6xf32> {dtc.role = #dtc.role<output, "logits">}) {
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
-  // expected-warning @+1 {{not padded: an output hasn't the tokens between samples and features}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: an output hasn't the tokens between samples and features}}
   %y = dtc.reduce sum %x [2] : tensor<2x6x4xf32> -> tensor<2x6xf32>
   return %y : tensor<2x6xf32>
 }
@@ -96,7 +96,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
                    %w: tensor<6x4xf32> {dtc.role = #dtc.role<parameter, "w">})
     -> (tensor<2x4x4xf32> {dtc.role = #dtc.role<output, "logits">}) {
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
-  // expected-warning @+1 {{not padded: the operation mixes tokens}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: the operation mixes tokens}}
   %y = dtc.contract %x [0, 3, 2], %w [3, 1] -> [0, 1, 2] : tensor<2x6x4xf32>, tensor<6x4xf32> -> tensor<2x4x4xf32>
   return %y : tensor<2x4x4xf32>
 }
@@ -108,7 +108,7 @@ func.func @forward(%ids: tensor<2x6xi64> {dtc.role = #dtc.role<input, "ids">},
                    %w: tensor<6x4xf32> {dtc.role = #dtc.role<parameter, "w">},
                    %seen: tensor<2x6x4xf32> {dtc.role = #dtc.role<buffer, "seen">})
     -> (tensor<2x6x4xf32> {dtc.role = #dtc.role<buffer, "seen">}) {
-  // expected-warning @+1 {{not padded: a step changes more than parameters}}
+  // expected-warning @+1 {{the 6 tokens of a sample aren't padded for cp=4: a step changes more than parameters}}
   %x = dtc.gather %w, %ids axis 0 : tensor<6x4xf32>, tensor<2x6xi64> -> tensor<2x6x4xf32>
   return %x : tensor<2x6x4xf32>
 }

@@ -27,13 +27,13 @@ struct RaisePipeline {
   int64_t batch = 0; ///< samples of one call; 0 keeps the file's
 };
 
-/// For mixtures of experts under plans with several ranks of either axis.
+/// What plans with several ranks of either axis need: slots of experts, and tokens to share.
 struct SlotsPipeline {
   int64_t expertRanks = 1, contextRanks = 1;
-  double capacity = 0; ///< of each expert; 0: the worst case
-  bool drops = false;  ///< rows without a slot
-  bool each = false;   ///< experts have slots of their own without a capacity, too
-  bool padsTokens = false; ///< that ranks can't share (Raise/PadTokens.h)
+  double capacity = 0;     ///< of each expert; 0: the worst case
+  bool drops = false;      ///< rows without a slot
+  bool each = false;       ///< experts have slots of their own without a capacity, too
+  bool padsTokens = false; ///< that ranks can't share
 };
 
 /// For targets whose convolutions pad both ends of a dimension alike.

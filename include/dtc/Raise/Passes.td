@@ -167,16 +167,16 @@ def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
 def PadTokens : Pass<"dtc-pad-tokens", "::mlir::ModuleOp"> {
   let summary = "add tokens behind those of @forward's samples, where that changes none of these";
   let description = [{
-    See dtc/Raise/PadTokens.h. The driver does this for the ranks of cp.
+    Where ranks of cp can't share the tokens, these become a multiple of twice as many. Where that
+    isn't exact nothing changes, and a warning names the op that is the reason (PadTokens.cpp).
 
         func.func @forward(%ids: tensor<8x33xi64>, %w: tensor<512x64xf32>)
         %0 = dtc.gather %w, %ids axis 0 : ... -> tensor<8x33x64xf32>
-      becomes for multiple=4
+      becomes for ranks=2
         %more = dtc.concat 1(%ids, %last) : ... -> tensor<8x36xi64>
         %0 = dtc.gather %w, %more axis 0 : ... -> tensor<8x36x64xf32>
   }];
-  let options = [Option<"multiple", "multiple", "int64_t", /*default=*/"0",
-                        "what divides the tokens afterwards">];
+  let options = [Option<"ranks", "ranks", "int64_t", /*default=*/"1", "that share the tokens">];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 

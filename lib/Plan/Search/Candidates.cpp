@@ -59,7 +59,7 @@ int64_t Enumeration::mostContext() const {
   return std::max<int64_t>(1, problem.tokensPerSample / shortest);
 }
 
-/// Those that divide the tokens, where these aren't padded (Raise/PadTokens.h).
+/// Those that divide the tokens, where these aren't padded (Raise/PadTokens.cpp).
 std::string Enumeration::degreesOf(int64_t tokens) const {
   std::string list;
   for (int64_t cp : divisors(std::gcd(tokens, options.devices), std::nullopt, tokens))

@@ -55,7 +55,7 @@ struct Value {
   /// Of a parameter that isn't trained and is kept in integers: the bits of an element and of
   /// its share of the scales. 0: it is kept in its type.
   double storedBits = 0;
-  int64_t padding = 0; ///< of a parameter: how many of its elements no file has (Padding.h)
+  int64_t padding = 0; ///< of a parameter or of tokens: how many elements no file has (Padding.h)
   bool operator==(const Value &) const = default;
 
   int64_t elements() const;
@@ -121,9 +121,7 @@ struct Op {
   OpId forward = -1;
   std::optional<BackwardKind> backward;
   /// Rows, weights of all experts, and which of them each row chose.
-  bool isGroupedProduct() const {
-    return kind == OpKind::Contraction && operands.size() == 3;
-  }
+  bool isGroupedProduct() const { return kind == OpKind::Contraction && operands.size() == 3; }
   bool operator==(const Op &) const = default;
 };
 
@@ -136,10 +134,10 @@ struct FunctionResult {
 
 /// What the update of a parameter reads and writes, per element.
 struct OptimizerFacts {
-  int states = 0;             ///< tensors kept per parameter
-  int64_t stateBytes = 4;     ///< per element of one of them
-  int64_t masterBytes = 0;    ///< of an fp32 master copy, 0 without
-  int64_t gradientBytes = 0;  ///< 0: the gradient result's own type
+  int states = 0;            ///< tensors kept per parameter
+  int64_t stateBytes = 4;    ///< per element of one of them
+  int64_t masterBytes = 0;   ///< of an fp32 master copy, 0 without
+  int64_t gradientBytes = 0; ///< 0: the gradient result's own type
   bool operator==(const OptimizerFacts &) const = default;
 };
 
@@ -149,11 +147,11 @@ struct Problem {
   std::vector<Op> ops;
   std::vector<FunctionResult> results;
   OptimizerFacts optimizer;
-  int64_t arguments = 0;        ///< how many values are arguments
-  int64_t batch = 0;            ///< samples of one call, over all ranks; 0: unknown
-  int64_t numMicrobatches = 1;  ///< calls in one step
-  int64_t tokensPerSample = 0;  ///< 0: not a token model
-  int64_t fileNodes = 0;        ///< nodes of the model file
+  int64_t arguments = 0;       ///< how many values are arguments
+  int64_t batch = 0;           ///< samples of one call, over all ranks; 0: unknown
+  int64_t numMicrobatches = 1; ///< calls in one step
+  int64_t tokensPerSample = 0; ///< 0: not a token model
+  int64_t fileNodes = 0;       ///< nodes of the model file
   bool operator==(const Problem &) const = default;
 
   int64_t parameterElements() const; ///< of the model's own, without padding
