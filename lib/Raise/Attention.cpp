@@ -4,6 +4,7 @@
 // An index of the scores that both operands have is a batch or head. The one that softmax runs over
 // is the key, the other is the query.
 #include "Layers.h"
+#include "MaskBand.h"
 
 #include "dtc/Raise/ConstantScale.h"
 

@@ -10,8 +10,6 @@ using namespace mlir;
 
 namespace dtc::raise {
 
-bool hidesKey(double value) { return value <= -1e30; } // -inf and float's lowest number
-
 namespace {
 
 /// Evaluates constant expressions of integers and floats element by element.

@@ -21,9 +21,6 @@ void addExpertPatterns(mlir::RewritePatternSet &patterns);
 std::optional<int64_t> causalWindow(mlir::Value term, int64_t queryDim, int64_t keyDim,
                                     bool isCausal);
 
-/// Whether a constant number hides a key when added to its score.
-bool hidesKey(double value);
-
 /// Flattens a product: constant factors multiplied up, and the others. Divisions by
 /// constants count. Products that have other users are not entered.
 struct Product {

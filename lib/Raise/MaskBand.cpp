@@ -1,6 +1,6 @@
 #include "MaskBand.h"
 
-#include "Layers.h"
+#include "Reshapes.h"
 
 #include "dtc/Raise/IndexRange.h"
 
@@ -176,6 +176,8 @@ bool BandFinder::addMask(Value term, Places places) {
   }
   return false;
 }
+
+bool hidesKey(double value) { return value <= -1e30; } // -inf and float's lowest number
 
 std::optional<MaskBand> bandOf(Value term, int64_t queryDim, int64_t keyDim) {
   Places places(graph::shapeOf(term).size(), Along::Nothing);

@@ -14,6 +14,9 @@
 
 namespace dtc::raise {
 
+/// Whether a constant number hides a key when added to its score.
+bool hidesKey(double value);
+
 /// A query i sees the keys j <= i + upper and j > i - reach; all on a side that has no bound.
 struct MaskBand {
   std::optional<int64_t> upper, reach;
