@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench" / "published"))
@@ -31,28 +32,36 @@ LAYERS, WIDTH, HEADS, SEQUENCE, VOCABULARY, BATCH = 6, 384, 6, 256, 8192, 8
 WARMUP = 2
 
 
-def gpt2(layers: int = LAYERS):
-    """Hugging Face's GPT-2 of the benchmark's size, seeded."""
+class Size(NamedTuple):
+    """Of a GPT-2 with VOCABULARY tokens and parts of SEQUENCE of them."""
+
+    layers: int = LAYERS
+    width: int = WIDTH
+    heads: int = HEADS
+
+
+def gpt2(size: Size = Size()):
+    """Hugging Face's GPT-2, seeded."""
     import torch
     import transformers
 
     torch.manual_seed(0)
     config = transformers.GPT2Config(
-        vocab_size=VOCABULARY, n_positions=SEQUENCE, n_embd=WIDTH, n_layer=layers, n_head=HEADS,
+        vocab_size=VOCABULARY, n_positions=SEQUENCE, n_embd=size.width, n_layer=size.layers, n_head=size.heads,
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False,
     )
     return logits(transformers.GPT2LMHeadModel(config))
 
 
-def export(layers: int = LAYERS) -> pathlib.Path:
+def export(size: Size = Size()) -> pathlib.Path:
     """The model as ONNX, with weights; exported once."""
     import torch
 
-    path = WORK / f"gpt2-{layers}.onnx"
+    path = WORK / f"gpt2-{size.layers}-{size.width}.onnx"
     if not path.exists():
         WORK.mkdir(parents=True, exist_ok=True)
         ids = torch.zeros(BATCH, SEQUENCE, dtype=torch.int64)
-        module = gpt2(layers)
+        module = gpt2(size)
         # Fresh norms and biases are all equal, which the exporter would merge.
         torch.onnx.export(module, (ids,), path, input_names=["input_ids"], output_names=["logits"],
                           dynamo=True, optimize=False, external_data=False, verbose=False)
