@@ -18,8 +18,9 @@ namespace dtc::rt {
 /// Calls of the schedule that come before those that take the sums over all microbatches.
 size_t callsBeforeUpdate(const fbs::Program &program);
 
-/// What is issued of a step.
-enum class StepPart : uint8_t { All, BeforeUpdate };
+/// What is issued of a step. An evaluation has the calls in front of the update, without the ops
+/// that only training needs.
+enum class StepPart : uint8_t { All, Evaluation };
 
 /// Of a rank. Outlives the executor.
 struct RankContext {
@@ -35,9 +36,8 @@ public:
   /// Makes the device's queues. Call on the rank's thread, as all of this.
   static Result<Executor> create(const RankContext &context);
 
-  /// Issues one step, or what is in front of its update. It begins when what was issued to the
-  /// compute queue before is done, and what is issued there afterwards begins when the step is
-  /// done.
+  /// Issues one step, or a part of it. It begins when what was issued to the compute queue before
+  /// is done, and what is issued there afterwards begins when the step is done.
   Status issueStep(StepPart part = StepPart::All);
   Queue &computeQueue() { return *queues.front(); }
   /// Waits until all that was issued is done.
@@ -63,6 +63,7 @@ private:
     Queue *queue;
     size_t firstPlace, numPlaces;
     size_t firstToken, numWaits, numSignals;
+    bool isTrainingOnly;
   };
 
   explicit Executor(const RankContext &context) : context(context) {}
@@ -70,8 +71,8 @@ private:
   void createTokens();
   Result<Instruction> prepare(const fbs::Instruction &given);
   Place placeOf(const fbs::Ref &ref) const;
-  Status issue(const Instruction &instruction, const Numbers &numbers);
-  Status issueCalls(size_t count);
+  Status issue(const Instruction &instruction, const Numbers &numbers, StepPart part);
+  Status issueCalls(size_t count, StepPart part);
   Event &event(size_t token, const Numbers &numbers) {
     Token &known = tokens[token];
     return *known.events[numbers[static_cast<size_t>(known.scope)]];

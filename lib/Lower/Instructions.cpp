@@ -108,10 +108,11 @@ uint32_t ProgramTables::peerList(ArrayRef<int32_t> ranks) {
 }
 
 FunctionTranslator::FunctionTranslator(func::FuncOp function, const HomeTable &homes,
-                                       const sharding::Mesh &mesh, ProgramTables &tables,
+                                       const EvaluatedOps &evaluated, const sharding::Mesh &mesh,
+                                       ProgramTables &tables,
                                        const llvm::StringMap<ProgramKernel> &kernels)
-    : function(function), homes(homes), mesh(mesh), tables(tables), kernels(kernels),
-      result(std::make_unique<fbs::FunctionT>()) {
+    : function(function), homes(homes), evaluated(evaluated), mesh(mesh), tables(tables),
+      kernels(kernels), result(std::make_unique<fbs::FunctionT>()) {
   bool takesAll = !graph::runsPerMicrobatch(function);
   for (const Home &home : homes.getHomes())
     if (movesWithCall(home) && !(takesAll && home.scope() == Scope::Microbatch))
@@ -239,6 +240,7 @@ template <typename T> void FunctionTranslator::append(Operation *op, T instructi
   entry->queue = tables.queue(exec::Queue::of(op));
   entry->reads = valuesOf(op->getOperands());
   entry->writes = valuesOf(op->getResults());
+  entry->training_only = !evaluated.contains(op);
   result->instructions.push_back(std::move(entry));
 }
 

@@ -1,7 +1,7 @@
 // Ops of a step function as instructions of a program.
 #pragma once
 
-#include "Homes.h"
+#include "EvaluatedOps.h"
 #include "RankGroups.h"
 #include "Tokens.h"
 
@@ -47,8 +47,8 @@ struct ProgramTables {
 class FunctionTranslator {
 public:
   FunctionTranslator(mlir::func::FuncOp function, const HomeTable &homes,
-                     const sharding::Mesh &mesh, ProgramTables &tables,
-                     const llvm::StringMap<ProgramKernel> &kernels);
+                     const EvaluatedOps &evaluated, const sharding::Mesh &mesh,
+                     ProgramTables &tables, const llvm::StringMap<ProgramKernel> &kernels);
 
   /// Null after an error, for which there is a diagnostic.
   std::unique_ptr<rt::fbs::FunctionT> translate();
@@ -78,6 +78,7 @@ private:
 
   mlir::func::FuncOp function;
   const HomeTable &homes;
+  const EvaluatedOps &evaluated;
   const sharding::Mesh &mesh;
   ProgramTables &tables;
   const llvm::StringMap<ProgramKernel> &kernels;

@@ -71,7 +71,8 @@ std::optional<fbs::BindingKind> bindingKindOf(graph::RoleAttr role) {
 class ProgramBuilder {
 public:
   ProgramBuilder(ModuleOp module, const HomeTable &homes)
-      : module(module), homes(homes), program(std::make_unique<fbs::ProgramT>()) {}
+      : module(module), homes(homes), evaluated(module, homes),
+        program(std::make_unique<fbs::ProgramT>()) {}
 
   FailureOr<RoleProgram> build() {
     if (failed(addSizes()) || failed(addMesh()) || failed(findRanks()))
@@ -137,7 +138,7 @@ private:
     ProgramTables tables{RankGroups(mesh, ranks)};
     std::vector<std::vector<Arrival>> arrivals;
     for (auto function : module.getOps<func::FuncOp>()) {
-      FunctionTranslator translator(function, homes, mesh, tables, kernels);
+      FunctionTranslator translator(function, homes, evaluated, mesh, tables, kernels);
       auto translated = translator.translate();
       if (!translated)
         return failure();
@@ -264,6 +265,7 @@ private:
 
   ModuleOp module;
   const HomeTable &homes;
+  const EvaluatedOps evaluated;
   std::unique_ptr<fbs::ProgramT> program;
   sharding::Mesh mesh;
   std::vector<int32_t> ranks; ///< by position on the mesh

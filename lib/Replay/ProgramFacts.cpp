@@ -85,6 +85,22 @@ std::string ProgramFacts::findFamilies() {
   return {};
 }
 
+size_t ProgramFacts::callsBeforeUpdate() const {
+  size_t count = program.schedule.size();
+  while (count > 0 && !functions[program.schedule[count - 1].function()].isPerMicrobatch)
+    --count;
+  return count;
+}
+
+bool ProgramFacts::isGivenEarly(uint32_t binding) const {
+  auto gives = [&](const fbs::Call &call) {
+    return std::ranges::find(functions[call.function()].results, binding, &Bound::binding) !=
+           functions[call.function()].results.end();
+  };
+  return std::any_of(program.schedule.begin(), program.schedule.begin() + callsBeforeUpdate(),
+                     gives);
+}
+
 /// Once for each microbatch, or once.
 std::string ProgramFacts::checkCallCounts() const {
   std::vector<std::set<uint32_t>> called(functions.size());
@@ -169,10 +185,14 @@ void ProgramFacts::findAccumulators(FunctionFacts &facts) const {
         facts.accumulators.push_back(argument.binding);
 }
 
+std::string nameOfStep(uint32_t step) {
+  return step == kEvaluation ? "evaluation" : "step " + std::to_string(step + 1);
+}
+
 std::string ProgramFacts::describeCall(uint32_t step, uint32_t index) const {
   const fbs::Call &call = program.schedule[index];
-  std::string text = "step " + std::to_string(step + 1) + ": call " + std::to_string(index) +
-                     " @" + functionOf(call).name;
+  std::string text =
+      nameOfStep(step) + ": call " + std::to_string(index) + " @" + functionOf(call).name;
   if (!functions[call.function()].isPerMicrobatch)
     return text;
   text += " (microbatch " + std::to_string(call.microbatch()) + ", slot " +

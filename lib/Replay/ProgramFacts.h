@@ -7,7 +7,13 @@
 
 namespace dtc::replay {
 
-/// An instruction of the replay: step 0 or 1, index of the call, index in the function.
+/// The step that only evaluates, between the two others.
+inline constexpr uint32_t kEvaluation = 2;
+/// "step 1", "evaluation"
+std::string nameOfStep(uint32_t step);
+
+/// An instruction of the replay: step 0, 1 or kEvaluation, index of the call, index in the
+/// function.
 struct Site {
   uint32_t step = 0, call = 0, instruction = 0;
 };
@@ -53,6 +59,11 @@ public:
   uint32_t instanceOf(uint32_t binding, const fbs::Call &call) const {
     return instances(binding) == 1 ? 0 : call.microbatch();
   }
+
+  /// How many calls an evaluation makes: up to the last one of a microbatch.
+  size_t callsBeforeUpdate() const;
+  /// Whether one of these calls gives the binding.
+  bool isGivenEarly(uint32_t binding) const;
 
   /// "step 1: call 3 @backward (microbatch 1, slot 0)"
   std::string describeCall(uint32_t step, uint32_t call) const;

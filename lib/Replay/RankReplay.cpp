@@ -22,6 +22,11 @@ bool isAskedFor(const fbs::BindingT &binding) {
          kind == BindingKind::GradNorm || kind == BindingKind::NonFinite;
 }
 
+/// What the host reads after each evaluation.
+bool isEvaluated(const fbs::BindingT &binding) {
+  return binding.kind == BindingKind::Loss || binding.kind == BindingKind::Count;
+}
+
 bool communicates(const fbs::CollectiveT &op) { return op.kind != fbs::CollectiveKind::Slice; }
 
 } // namespace
@@ -37,13 +42,15 @@ RankReplay::RankReplay(const RankClasses &classes, size_t classNumber, const Pro
     tokens.emplace_back(events);
 }
 
-std::string RankReplay::run(Traffic &result) {
+std::string RankReplay::run(Traffic &result, const std::vector<uint32_t> &steps) {
   traffic = &result;
   traffic->program = &role;
-  for (site.step = 0; site.step < 2; ++site.step) {
+  for (uint32_t step : steps) {
+    site.step = step;
     if (std::string wrong = startStep(); !wrong.empty())
       return wrong;
-    for (site.call = 0; site.call < program.schedule.size(); ++site.call)
+    const size_t calls = evaluates() ? role.callsBeforeUpdate() : program.schedule.size();
+    for (site.call = 0; site.call < calls; ++site.call)
       if (std::string wrong = makeCall(); !wrong.empty())
         return wrong;
     if (std::string wrong = finishStep(); !wrong.empty())
@@ -96,10 +103,11 @@ std::string RankReplay::startStep() {
 
 /// What the host reads lies where it is looked for, and is of this step.
 std::string RankReplay::finishStep() {
-  std::string where = classes.describe(classNumber) + ": step " + std::to_string(site.step + 1) +
-                      ": at the end ";
+  std::string where =
+      classes.describe(classNumber) + ": " + nameOfStep(site.step) + ": at the end ";
   for (uint32_t binding = 0; binding < program.bindings.size(); ++binding) {
-    if (!isAskedFor(*program.bindings[binding]))
+    const fbs::BindingT &each = *program.bindings[binding];
+    if (!(evaluates() ? isEvaluated(each) && role.isGivenEarly(binding) : isAskedFor(each)))
       continue;
     for (uint32_t instance = 0; instance < role.instances(binding); ++instance) {
       std::string name = role.describeBinding(binding);
@@ -128,7 +136,7 @@ std::string RankReplay::makeCall() {
   callFirst = newBlock(function.values.size() + function.instructions.size(), site.call);
   expected.resize(function.values.size());
   for (size_t value = 0; value < expected.size(); ++value)
-    expected[value] = callFirst + value;
+    expected[value] = evaluates() ? 0 : callFirst + value;
   site.instruction = 0;
   if (std::string wrong = bindArguments(facts); !wrong.empty())
     return fail(wrong);
@@ -194,6 +202,11 @@ std::string RankReplay::checkResults(const FunctionFacts &facts) {
     Content content = expected[result.value];
     if (content == kPieces)
       continue;
+    if (evaluates() && !content) {
+      if (!persists(program.bindings[result.binding]->kind))
+        std::ranges::fill(current[result.binding], 0);
+      continue;
+    }
     const fbs::Value &value = function.values[result.value];
     uint64_t begin = addressOf(value.ref(), *call);
     if (auto fault = memory.holds(begin, begin + value.bytes(), content); fault || !content)
@@ -222,7 +235,8 @@ std::string RankReplay::execute(const InstructionAccesses &entry) {
   Time now{instruction.queue, ++clock.ticks[instruction.queue]};
   const auto *message = instruction.op.AsMessage();
   size_t before = traffic->events.size();
-  bool takesPart = !message || classes.channelOf(classNumber, *message);
+  bool takesPart = !(evaluates() && instruction.training_only) &&
+                   (!message || classes.channelOf(classNumber, *message));
   if (takesPart) {
     if (std::string wrong = touch(entry, now, clock); !wrong.empty())
       return wrong;
@@ -272,6 +286,7 @@ std::string RankReplay::touch(const InstructionAccesses &entry, Time now, const 
   for (uint32_t i = entry.writes; i < entry.end; ++i) {
     const Access &access = facts.accesses[i];
     uint64_t begin = addressOf(access.ref, *call);
+    expected[access.value] = callFirst + access.value;
     if (auto fault = memory.write(begin, begin + access.bytes, expected[access.value], now, clock,
                                   access.takesOver))
       return failWrite(describeValue(role.functionOf(*call), access.value), *fault);

@@ -1,4 +1,4 @@
-// Two steps of one rank: what lies in its memory, and what each access finds there.
+// Steps of one rank: what lies in its memory, and what each access finds there.
 #pragma once
 
 #include "Memory.h"
@@ -17,8 +17,8 @@ public:
   /// `program` is that of the class's role.
   RankReplay(const RankClasses &classes, size_t classNumber, const ProgramFacts &program);
 
-  /// Empty, or the first violation. Fills in the traffic.
-  std::string run(Traffic &traffic);
+  /// Empty, or the first violation in one of the steps. Fills in the traffic.
+  std::string run(Traffic &traffic, const std::vector<uint32_t> &steps);
 
 private:
   /// Contents come in blocks: one for each call, one for what the host writes in a step.
@@ -35,6 +35,7 @@ private:
     uint32_t event = ~0u; ///< in the traffic; none: never signalled
   };
 
+  bool evaluates() const { return site.step == kEvaluation; }
   std::string startStep();
   std::string makeCall();
   std::string finishStep();

@@ -13,7 +13,7 @@ std::string locate(const RankClasses &classes, const std::vector<Traffic> &traff
 std::string describe(const ProgramFacts &program, const Transfer &transfer, size_t buffer) {
   uint32_t microbatch = program.program.schedule[transfer.site.call].microbatch();
   return program.describeBinding(transfer.bindings[buffer]) + " of microbatch " +
-         std::to_string(microbatch) + " of step " + std::to_string(transfer.site.step + 1) + ", " +
+         std::to_string(microbatch) + " of " + nameOfStep(transfer.site.step) + ", " +
          std::to_string(transfer.message->buffers[buffer].bytes()) + " bytes";
 }
 

@@ -63,7 +63,7 @@ std::string RankReplay::describe(Content content) const {
 }
 
 std::string RankReplay::describeBlock(const Block &block, uint64_t index) const {
-  std::string step = " of step " + std::to_string(block.step + 1);
+  std::string step = " of " + nameOfStep(block.step);
   if (block.call == kHost) {
     uint32_t binding = index / role.numMicrobatches();
     std::string text = role.describeBinding(binding);

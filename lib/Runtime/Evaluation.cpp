@@ -205,7 +205,7 @@ Result<std::vector<double>> RankWorker::evaluateBatch(int64_t number, int64_t ba
     return status;
   if (Status status = writeInputs(number, samples); !status.isOk())
     return status;
-  if (Status status = pipeline->issue(number, StepPart::BeforeUpdate); !status.isOk())
+  if (Status status = pipeline->issue(number, StepPart::Evaluation); !status.isOk())
     return status;
   if (Status status = pipeline->await(number); !status.isOk())
     return status;

@@ -71,8 +71,9 @@ Executor::Place Executor::placeOf(const fbs::Ref &ref) const {
 
 Result<Executor::Instruction> Executor::prepare(const fbs::Instruction &given) {
   InstructionSpec spec = specOf(*context.program, given, {context.rank, context.position});
-  Instruction made{nullptr, queues[given.queue()].get(), places.size(), spec.refs.size(),
-                   tokenIndices.size(), 0, 0};
+  Instruction made{
+      nullptr, queues[given.queue()].get(), places.size(), spec.refs.size(), tokenIndices.size(), 0,
+      0,       given.training_only()};
   for (const fbs::Ref &ref : spec.refs)
     places.push_back(placeOf(ref));
   addresses.resize(std::max(addresses.size(), spec.refs.size()));
@@ -98,11 +99,11 @@ Executor::Numbers Executor::numbersOf(const fbs::Call &call) {
   return numbers;
 }
 
-Status Executor::issue(const Instruction &instruction, const Numbers &numbers) {
+Status Executor::issue(const Instruction &instruction, const Numbers &numbers, StepPart part) {
   const uint32_t *token = tokenIndices.data() + instruction.firstToken;
   for (size_t i = 0; i < instruction.numWaits; ++i)
     instruction.queue->wait(event(*token++, numbers));
-  if (instruction.operation) {
+  if (instruction.operation && !(part == StepPart::Evaluation && instruction.isTrainingOnly)) {
     const Place *place = places.data() + instruction.firstPlace;
     for (size_t i = 0; i < instruction.numPlaces; ++i, ++place)
       addresses[i] = place->start + numbers[static_cast<size_t>(place->scope)] * place->stride;
@@ -117,19 +118,19 @@ Status Executor::issue(const Instruction &instruction, const Numbers &numbers) {
 
 /// The first step is issued as it is: a device may still make up its mind about operations.
 Status Executor::issueStep(StepPart part) {
-  if (part == StepPart::BeforeUpdate)
-    return issueCalls(callsBeforeUpdate(*context.program));
+  if (part == StepPart::Evaluation)
+    return issueCalls(callsBeforeUpdate(*context.program), part);
   size_t all = context.program->schedule()->size();
   if (++stepsIssued == 2) {
-    auto made = context.device.record(computeQueue(), [&] { return issueCalls(all); });
+    auto made = context.device.record(computeQueue(), [&] { return issueCalls(all, part); });
     if (!made)
       return made.status();
     recorded = std::move(*made);
   }
-  return recorded ? recorded->issue({}) : issueCalls(all);
+  return recorded ? recorded->issue({}) : issueCalls(all, part);
 }
 
-Status Executor::issueCalls(size_t count) {
+Status Executor::issueCalls(size_t count, StepPart part) {
   computeQueue().signal(*begun);
   for (size_t i = 1; i < queues.size(); ++i)
     queues[i]->wait(*begun);
@@ -139,7 +140,7 @@ Status Executor::issueCalls(size_t count) {
       return status;
     Numbers numbers = numbersOf(*call);
     for (const Instruction &instruction : functions[call->function()])
-      if (Status status = issue(instruction, numbers); !status.isOk())
+      if (Status status = issue(instruction, numbers, part); !status.isOk())
         return status;
   }
   for (size_t i = 1; i < queues.size(); ++i) {

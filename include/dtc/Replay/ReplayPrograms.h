@@ -1,10 +1,10 @@
 // PackagedProgramCheck: a symbolic replay of the programs of all roles together.
 //
-// The replay computes nothing. It walks through the calls of two steps and knows
-// for every byte of every arena which value of which call lies there. A program
-// says what each instruction should read (values, Function.values) and where it
-// reads (addresses). The replay follows the addresses, and the first instruction
-// that finds something else than its value is reported.
+// The replay computes nothing. It walks through the calls of two steps, and of an evaluation
+// between them. It knows for every byte of every arena which value of which call lies there. A
+// program says what each instruction should read (values, Function.values) and where it reads
+// (addresses). The replay follows the addresses, and the first instruction that finds something
+// else than its value is reported.
 //
 // Example: two microbatches, forward (F) keeps an activation for backward (B) in
 // one of two slots. The scheduler gave B of microbatch 1 the wrong slot.
@@ -19,7 +19,7 @@
 // What should be read is known by name, not by address. A binding (parameter, accumulator, kept
 // activation, inbox ...) has one current content, or one for each microbatch. Arguments expect the
 // current contents, results replace them. Gradients, activations and messages of one step are
-// unknown in the next.
+// unknown in the next. What an evaluation leaves out makes nothing, so that nothing may read it.
 //
 // Order. Calls are issued one after another, but queues carry instructions out
 // side by side. Vector clocks over queues and tokens say which instructions

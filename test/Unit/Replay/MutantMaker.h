@@ -22,7 +22,11 @@ class MutantMaker {
 public:
   MutantMaker(const Role &role, size_t index, size_t most, std::vector<Mutant> &out)
       : program(*role.program), own(role.ranks[0]), ranks(role.ranks.size()), role(index),
-        most(most), out(out), tokens(program) {}
+        most(most), out(out), tokens(program) {
+    for (const auto &function : program.functions)
+      for (const auto &instruction : function->instructions)
+        leavesOut = leavesOut || instruction->training_only;
+  }
 
   void run() {
     calls();
@@ -125,6 +129,7 @@ private:
   size_t ranks, role, most;
   std::vector<Mutant> &out;
   TokenOrder tokens;
+  bool leavesOut = false; ///< an evaluation leaves out what it needn't
   std::vector<Mutant> made;
 };
 

@@ -88,6 +88,12 @@ void MutantMaker::functionFaults(uint32_t index) {
           break;
         }
     operandFaults(index, i, place);
+    const auto *zero = instruction.op.AsZero();
+    const bool joinsQueues = zero && zero->bytes == 0;
+    if (leavesOut && !instruction.training_only && !joinsQueues)
+      add("left out of evaluations", place, [index, i](fbs::ProgramT &p) {
+        p.functions[index]->instructions[i]->training_only = true;
+      });
     staleReads(index, i, place, lives);
     queueFaults(index, i, place);
     collectiveFaults(index, i, place);

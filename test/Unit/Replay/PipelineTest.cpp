@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 using namespace dtc;
 using namespace dtc::replay::test;
@@ -56,6 +57,18 @@ protected:
   void erase(size_t role, const std::string &name, size_t n) {
     auto &schedule = program(role).schedule;
     schedule.erase(schedule.begin() + pipeline.callIndex(role, name, n));
+  }
+  /// What the loss needs stays; in this pipeline each stage sends what it computed forward.
+  void leaveOutBackward() {
+    const std::set<std::string> kept = {"receive_forward", "embed",        "all_reduce",
+                                        "output",          "send_forward", "loss"};
+    for (const auto &each : pipeline.programs)
+      for (const auto &function : each->functions)
+        for (const auto &entry : function->instructions)
+          entry->training_only = !(kept.contains(entry->name) &&
+                                   (entry->name != "all_reduce" || function->name == "forward0"));
+    for (auto &entry : function(1, "clear").instructions)
+      entry->training_only = false;
   }
   void expect(const std::string &message) { EXPECT_THAT(pipeline.replay(), HasSubstr(message)); }
 };
@@ -313,6 +326,33 @@ TEST_F(Faults, RaceOfMessages) {
   list.push_back(std::make_unique<fbs::InstructionT>(*list[0]));
   list[1]->queue = 2;
   expect("may begin before the one that was issued before it to the same ranks");
+}
+
+TEST_F(Faults, EvaluationNeedsNoBackwardPass) {
+  leaveOutBackward();
+  EXPECT_EQ(pipeline.replay(), "");
+}
+
+TEST_F(Faults, EvaluationLacksWhatItReads) {
+  leaveOutBackward();
+  instruction(0, "forward0", "embed").training_only = true;
+  expect("evaluation: call 1 @forward0 (microbatch 0, slot 0, inbox 0, outbox 0): instruction 1 "
+         "'all_reduce': reads value");
+  expect("which nothing has computed in this step");
+}
+
+TEST_F(Faults, EvaluationLacksTheLoss) {
+  leaveOutBackward();
+  instruction(1, "backward0", "loss").training_only = true;
+  expect("evaluation: at the end Loss 'loss' was not computed");
+}
+
+TEST_F(Faults, EvaluationSendsWhatNobodyTakes) {
+  leaveOutBackward();
+  instruction(1, "receive_forward0", "receive_forward").training_only = true;
+  instruction(1, "forward0", "embed").training_only = true;
+  instruction(1, "forward0", "all_reduce").training_only = true;
+  expect("of evaluation");
 }
 
 TEST_F(Faults, EarlyReuse) {

@@ -94,6 +94,38 @@ TEST(Executor, MicrobatchesAndSlots) {
   EXPECT_TRUE(status.isOk()) << status.message();
 }
 
+TEST(Executor, EvaluationLeavesOutWhatOnlyTrainingNeeds) {
+  // a -> b on another queue for training alone, then b -> c, which waits for it.
+  ProgramBuilder builder(1, 256);
+  uint32_t queue = builder.queue("copy", fbs::QueueKind::Copy);
+  uint32_t copied = builder.token(fbs::Scope::Step);
+  uint32_t forward = builder.function("forward");
+  fbs::FunctionT &function = *builder.program.functions.back();
+  function.per_microbatch = true;
+  builder.copy(stepRef(0), stepRef(64), 4, {.queue = queue, .signals = {copied}});
+  function.instructions.back()->training_only = true;
+  builder.copy(stepRef(64), stepRef(128), 4, {.waits = {copied}});
+  uint32_t update = builder.function("update");
+  builder.copy(stepRef(0), stepRef(192), 4);
+  builder.call(forward);
+  builder.call(update);
+  auto fill = [](int, char *arena) {
+    for (int i = 0; i < 4; ++i)
+      putFloats(arena, 64 * i, {1.0f + i});
+  };
+  using Floats = std::vector<float>;
+  for (auto [part, expected] :
+       {std::pair(StepPart::All, Floats{1, 1, 1, 1}), {StepPart::Evaluation, Floats{1, 2, 2, 4}}}) {
+    Status status = runRoles({&builder.program}, emptyManifest(), fill,
+                             [&, expected = expected](int, const char *arena) {
+                               for (int i = 0; i < 4; ++i)
+                                 EXPECT_EQ(getFloats(arena, 64 * i, 1)[0], expected[i]) << i;
+                             },
+                             {.part = part});
+    EXPECT_TRUE(status.isOk()) << status.message();
+  }
+}
+
 TEST(Executor, ZeroAndGroupPosition) {
   Json manifest = emptyManifest({{"dp", 2}, {"tp", 2}});
   fbs::ProgramT program = emptyProgram(manifest, 256);

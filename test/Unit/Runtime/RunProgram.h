@@ -23,6 +23,7 @@ struct RunSetup {
   std::string code = {}; ///< of kernels
   std::chrono::milliseconds timeLimit = std::chrono::seconds(20);
   int steps = 1;
+  StepPart part = StepPart::All; ///< of each of them
 };
 
 /// One rank of a run, with its own arena.
@@ -45,8 +46,8 @@ public:
     executor.emplace(std::move(*ready));
     return Status::ok();
   }
-  Status step() {
-    Status status = executor->issueStep();
+  Status step(StepPart part) {
+    Status status = executor->issueStep(part);
     return status.isOk() ? executor->synchronize() : status;
   }
   void end() { executor.reset(); }
@@ -90,7 +91,7 @@ inline Status runRoles(const std::vector<const fbs::ProgramT *> &programs, const
       Status status = running[rank].start(*platform, manifest, views[manifest.roleOf(rank).first],
                                           *communicators[rank], fill);
       for (int step = 0; step < setup.steps && status.isOk(); ++step)
-        status = running[rank].step();
+        status = running[rank].step(setup.part);
       if (!status.isOk())
         world.abort(status);
       running[rank].end();
