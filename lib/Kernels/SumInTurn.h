@@ -16,6 +16,9 @@ namespace dtc::kernels {
 ///   %b = dtc.barrier (dtc.sum %a, %2)
 ///   %c = dtc.barrier (dtc.sum %b, %3)
 ///   return dtc.sum %c, %4 : {gradient}
+///
+/// Fewer are one sum, whose kernel could make of it what reduces each term. But then all that is
+/// reduced would wait for the last term. So the others are stored as they are made.
 void sumInTurn(mlir::func::FuncOp function);
 
 } // namespace dtc::kernels

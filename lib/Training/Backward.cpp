@@ -128,6 +128,19 @@ LogicalResult Backward::differentiate(Operation *op) {
   return success();
 }
 
+/// Behind the last op that makes an operand: at the end of a step, all would be alive until then.
+static void moveToOperands(Operation *join) {
+  if (!isa_and_present<SumOp, ConcatOp>(join))
+    return;
+  Operation *last = nullptr;
+  for (Value operand : join->getOperands())
+    if (Operation *maker = operand.getDefiningOp();
+        maker && (!last || last->isBeforeInBlock(maker)))
+      last = maker;
+  if (last)
+    join->moveAfter(last);
+}
+
 LogicalResult Backward::run(Value start, llvm::function_ref<Value(OpBuilder &)> seed) {
   SmallVector<Operation *> forward =
       llvm::map_to_vector(block, [](Operation &op) { return &op; });
@@ -141,8 +154,10 @@ LogicalResult Backward::run(Value start, llvm::function_ref<Value(OpBuilder &)> 
       return failure();
   for (BlockArgument argument : block.getArguments())
     if (active.contains(argument))
-      if (Value gradient = joined(argument))
+      if (Value gradient = joined(argument)) {
+        moveToOperands(gradient.getDefiningOp());
         gradients[argument] = gradient;
+      }
   markInputGrads();
   return success();
 }

@@ -1,5 +1,7 @@
 // RUN: dtc-opt %s --dtc-decompose-layers | FileCheck %s
 
+dist.mesh @mesh ["dp" = 2]
+
 // Each term is added as soon as it is there.
 // CHECK-LABEL: @four(%arg0: tensor<8x4xf32>
 // CHECK-NEXT: %[[A:.*]] = dtc.contract %arg1
@@ -81,4 +83,35 @@ func.func @no_gradient_of_a_weight(%a: tensor<16x8xf32>, %b: tensor<16x8xf32>, %
   %3 = dtc.contract %d [2, 0], %x [2, 1] -> [0, 1] : tensor<16x8xf32>, tensor<16x4xf32> -> tensor<8x4xf32>
   %4 = dtc.sum %0, %1, %2, %3 : tensor<8x4xf32>
   return %4 : tensor<8x4xf32>
+}
+
+// A kernel of the sum would reduce both terms itself. All of what the first one is made of would wait for the last.
+// CHECK-LABEL: @reduced
+// CHECK-NEXT: %[[A:.*]] = dtc.reduce
+// CHECK-NEXT: %[[STORED:.*]] = dtc.barrier %[[A]]
+// CHECK-NEXT: %[[B:.*]] = dtc.reduce
+// CHECK-NEXT: dtc.sum %[[STORED]], %[[B]]
+func.func @reduced(%sum: tensor<4xf32> {dtc.role = #dtc.role<gradient, "b">}, %a: tensor<16x4xf32>, %b: tensor<16x4xf32>)
+    -> (tensor<4xf32> {dtc.role = #dtc.role<gradient, "b">}) {
+  %0 = dtc.reduce sum %a [0] : tensor<16x4xf32> -> tensor<4xf32>
+  %1 = dtc.reduce sum %b [0] : tensor<16x4xf32> -> tensor<4xf32>
+  %2 = dtc.sum %0, %1 : tensor<4xf32>
+  %3 = dtc.sum %sum, %2 : tensor<4xf32>
+  return %3 : tensor<4xf32>
+}
+
+// So it is where ranks get their parts of the sum.
+// CHECK-LABEL: @reduced_and_scattered
+// CHECK-NEXT: %[[A:.*]] = dtc.reduce
+// CHECK-NEXT: %[[STORED:.*]] = dtc.barrier %[[A]]
+// CHECK-NEXT: %[[B:.*]] = dtc.reduce
+// CHECK-NEXT: dtc.sum %[[STORED]], %[[B]]
+func.func @reduced_and_scattered(%sum: tensor<2xf32> {dtc.role = #dtc.role<gradient, "b">}, %a: tensor<16x4xf32>, %b: tensor<16x4xf32>)
+    -> (tensor<2xf32> {dtc.role = #dtc.role<gradient, "b">}) {
+  %0 = dtc.reduce sum %a [0] : tensor<16x4xf32> -> tensor<4xf32>
+  %1 = dtc.reduce sum %b [0] : tensor<16x4xf32> -> tensor<4xf32>
+  %2 = dtc.sum %0, %1 : tensor<4xf32>
+  %3 = dist.reduce_scatter sum %2 dim 0 on @mesh {"dp"} : tensor<4xf32> -> tensor<2xf32>
+  %4 = dtc.sum %sum, %3 : tensor<2xf32>
+  return %4 : tensor<2xf32>
 }
