@@ -78,8 +78,7 @@ void RankExecution::holdTermsOf(OpId sum, std::vector<ValueId> terms, bool isOwn
       end = steps[step].writes.front();
       break;
     }
-  // The sum that is scattered lies in the place of the first.
-  const bool hasStep = isAlone && (parts || plan.degrees.pp == 1);
+  const bool hasStep = isAlone && plan.degrees.pp == 1;
   for (ValueId term : terms)
     if (inTurn || !hasStep)
       buffers[bufferOfTerm(term)].until = inTurn ? bufferOfTerm(term) : end;

@@ -44,10 +44,12 @@ public:
       if (problem.values[value].trainable && isGathered(levels, value))
         for (bool backward : {false, true})
           addParameter(execution.bufferOf(value), backward);
+    addAgain();
     for (const auto &[parameter, buffer] : execution.gradientBuffers)
       if (problem.values[parameter].trainable && isScattered(levels, parameter))
         addGradient(buffer);
-    for (std::vector<int64_t> *list : {&found.gathered, &found.scattered, &found.underWay})
+    for (std::vector<int64_t> *list :
+         {&found.gathered, &found.again, &found.scattered, &found.underWay})
       std::partial_sum(list->begin(), list->end(), list->begin());
     return std::move(found);
   }
@@ -87,6 +89,27 @@ private:
       gathers[unit] += bytes;
       add(found.gathered, first[backward][unit], read + 1, bytes);
     }
+    if (lastReads.size() > 1)
+      shared.push_back({backward, bytes, lastReads});
+  }
+
+  /// The next unit of a pass that gathers anything, or one out of range.
+  int nextGathering(int unit, bool backward) const {
+    const std::vector<int64_t> &gathers = backward ? found.backward : found.forward;
+    for (int next = unit;;) {
+      next += backward ? -1 : 1;
+      if (next < 0 || next >= units || gathers[next] > 0)
+        return next;
+    }
+  }
+
+  void addAgain() {
+    for (const SharedParameter &each : shared)
+      for (auto [unit, read] : each.lastReads)
+        if (const int next = nextGathering(unit, each.backward);
+            std::ranges::any_of(each.lastReads, [&](auto &of) { return of.first == next; }))
+          add(found.again, first[each.backward][unit], read + 1, each.bytes);
+    shared.clear();
   }
 
   /// A parameter belongs to the unit of its stage that reads it first.
@@ -196,7 +219,15 @@ private:
   std::vector<size_t> writers;              ///< by buffer: the last step
   std::vector<bool> isTerm;                 ///< by buffer: of a sum of gradients
   std::vector<size_t> first[2];             ///< step of each unit, by pass
-  std::vector<std::pair<int, size_t>> lastReads; ///< of a parameter in a pass, by unit
+  using LastReads = std::vector<std::pair<int, size_t>>; ///< of a parameter in a pass, by unit
+  LastReads lastReads;
+  /// What several units gather in a pass.
+  struct SharedParameter {
+    bool backward = false;
+    int64_t bytes = 0;
+    LastReads lastReads;
+  };
+  std::vector<SharedParameter> shared;
   StoredLiveness found;
 };
 
@@ -204,8 +235,17 @@ private:
 
 StoredLiveness nothingStored(size_t steps, int units) {
   const std::vector<int64_t> byStep(steps + 1, 0), byUnit(units, 0);
-  return {byStep, byStep, {},     byStep,
-          byUnit, byUnit, byUnit, std::vector<size_t>(units, ~size_t{0})};
+  return {.gathered = byStep,
+          .scattered = byStep,
+          .tied = {},
+          .tiedGradients = byUnit,
+          .leaves = {},
+          .again = byStep,
+          .underWay = byStep,
+          .forward = byUnit,
+          .backward = byUnit,
+          .gradients = byUnit,
+          .gathersNext = std::vector<size_t>(units, ~size_t{0})};
 }
 
 StoredInStages storedLiveness(const RankExecution &execution, const Problem &problem, int units,

@@ -73,9 +73,13 @@ void addTiedGradients(StoredLiveness &stored, const RankExecution &execution,
       const int unit = unitOfStep[end];
       if (unit == unitOfStep[made])
         continue;
-      if (keepsToEnd || others[unit] == 0)
-        stored.gradients[unit] += bytes;
       stored.tied.resize(stored.scattered.size(), 0);
+      stored.leaves.resize(stored.scattered.size(), 0);
+      stored.leaves[end] += bytes;
+      if (keepsToEnd || others[unit] == 0) {
+        stored.gradients[unit] += bytes;
+        stored.tiedGradients[unit] += bytes;
+      }
       for (size_t step = end + 1; step < made; ++step)
         if (unitOfStep[step] == unit) {
           stored.scattered[step] += bytes;

@@ -258,7 +258,7 @@ struct UnitMost {
   int64_t besideBoth = -1;                       ///< -1: there is no such step
   /// After the step that leaves all of its gradients, with what lies in messages then.
   int64_t scattered = 0, end = 0, endInMessages = 0;
-  int64_t tied = 0; ///< of what is scattered then, what waits
+  int64_t tied = 0; ///< of what is scattered then, what waits beside the rest of its block's
   /// In steps beside what waits, with parts of that by UnitPeaks::kLeft.
   std::array<int64_t, std::size(UnitPeaks::kLeft)> within = {};
 };
@@ -283,21 +283,26 @@ static std::vector<UnitMost> mostOfUnits(StageCall kind, const std::vector<Tempo
     most.below = std::max(most.below, bytes - at.below);
     most.above = std::max(most.above, bytes - at.above);
     most.outside = std::max(most.outside, bytes - at.outside);
-    const bool isBeside = isBesideGathers(stored, at.step, blockOfUnit[at.unit]);
+    const int block = blockOfUnit[at.unit];
+    const bool isBeside = kind == StageCall::Forward || isBesideGathers(stored, at.step, block);
+    const int64_t apart = bytes - (gathers ? stored.again[at.step] : 0);
     if (besideScatters[at.step])
       most.besideScatters = std::max(most.besideScatters, bytes);
     if (isBeside)
-      most.besideGathers = std::max(most.besideGathers, bytes);
+      most.besideGathers = std::max(most.besideGathers, apart);
     if (isBeside && besideScatters[at.step])
-      most.besideBoth = std::max(most.besideBoth, bytes);
+      most.besideBoth = std::max(most.besideBoth, apart);
     const int64_t tied = storing > 0 && !stored.tied.empty() ? stored.tied[at.step] : 0;
     for (size_t i = 0; i < (tied > 0 ? std::size(UnitPeaks::kLeft) : 0); ++i)
       most.within[i] = std::max(most.within[i], bytes + waitingOf(tied, i));
-    if (storing > 0 && stored.scattered[at.step] >= most.scattered) {
-      most.scattered = stored.scattered[at.step];
+    const int64_t leaves = storing > 0 && !stored.leaves.empty() ? stored.leaves[at.step] : 0;
+    if (storing > 0 && stored.scattered[at.step] + leaves >= most.scattered) {
+      most.scattered = stored.scattered[at.step] + leaves;
       most.end = at.after + most.scattered;
       most.endInMessages = at.afterOutside;
-      most.tied = tied;
+      // As a block ends, what is left of all that it scatters has tied gradients, too.
+      const bool ends = at.unit == 0 || blockOfUnit[at.unit - 1] != block;
+      most.tied = std::max<int64_t>(0, tied + leaves - (ends ? stored.tiedGradients[block] : 0));
     }
   }
   return result;
@@ -381,7 +386,7 @@ UnitPeaks UnitCosts::peaksOf(const std::vector<int64_t> &own, const Exchanged &e
           most.besideBoth, {beside(stored.backward, false), beside(stored.gradients, true, waits)},
           {most.all, others.ofBefore, others.ofAfter});
   } else if (!backward) {
-    others.ofAfter = beside(stored.forward, true);
+    others.ofAfter = countedBeside(beside(stored.forward, true), most.all, most.besideGathers);
   }
   return UnitPeaks(own, others, neighboursOf(exchanged));
 }
@@ -451,7 +456,8 @@ void UnitCosts::addSteps(const ExecutedSteps &steps, const StoredLiveness &store
     raise(most.all, bytes);
     if (steps.besideScatters[i])
       raise(most.besideScatters, bytes);
-    const bool isBeside = isBesideGathers(stored, i, blockOfUnit[unit]);
+    const bool isBeside =
+        !execution.steps[i].backward() || isBesideGathers(stored, i, blockOfUnit[unit]);
     if (isBeside)
       raise(most.besideGathers, bytes);
     if (isBeside && steps.besideScatters[i])

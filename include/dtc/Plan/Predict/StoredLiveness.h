@@ -27,6 +27,12 @@ struct StoredLiveness {
   /// Of what is scattered, tied gradients that a step's unit has scattered already. Their parts
   /// wait to be added up.
   std::vector<int64_t> tied; ///< by step; empty: none
+  std::vector<int64_t> tiedGradients; ///< by unit: what `gradients` has of these, among all else
+  /// Of tied gradients, what a step makes that is scattered right behind it.
+  std::vector<int64_t> leaves; ///< by step; empty: nothing
+  /// Of what is gathered, what the next unit of the pass that gathers anything reads, too. Between
+  /// units of one stage it stays.
+  std::vector<int64_t> again; ///< by step
   /// Of a step's own unit, what is being summed up over further ranks for a gradient that is
   /// scattered. The sum is waited for late, and what it reads is held until then.
   std::vector<int64_t> underWay; ///< by step
