@@ -14,10 +14,10 @@ TRAINED = {
     "mlp": "adamw", "gpt2": "adamw", "gpt2_mask": "adamw", "llama": "adamw", "resnet_tiny": "adamw", "bert": "adamw",
     "vit": "adamw", "t5": "sgd", "bart": "adamw", "qwen2": "adamw", "gpt_neox": "adamw", "mobilenet": "adamw",
     "convnext": "adamw", "mistral": "adamw", "mixtral": "adamw", "moe": "adamw", "messages": "adamw", "parts": "adamw", "windows": "adamw",
-    "upsampling": "adamw", "recurrent": "adamw", "points": "adamw", "distances": "adamw", "rotations": "adamw", "codes": "adamw",
+    "upsampling": "adamw", "recurrent": "adamw", "points": "adamw", "distances": "adamw", "losses": "adamw", "rotations": "adamw", "codes": "adamw",
 }
 # The ONNX exporter writes means of scattered elements as plain writes. The others of these have no .onnx either.
-EXPORTED = [model for model in TRAINED if model not in ("messages", "parts", "windows", "upsampling", "recurrent", "points", "distances",
+EXPORTED = [model for model in TRAINED if model not in ("messages", "parts", "windows", "upsampling", "recurrent", "points", "distances", "losses",
                                                       "rotations", "codes")]
 # The row of an embedding that gets no gradient is in the program; ONNX loses it.
 OWN_PADDING = "--padding-idx"
@@ -31,8 +31,8 @@ def flags_of(expected: dict) -> list[str]:
     return flags
 
 
-# What ONNX has, too, trains on one rank there. These two take longest to compile so.
-SLOW = {("points", 1), ("recurrent", 4)}
+# What ONNX has, too, trains on one rank there. These take longest to compile so.
+SLOW = {("points", 1), ("losses", 1), ("recurrent", 4)}
 
 
 @pytest.mark.parametrize("model,devices,plan", [

@@ -95,9 +95,9 @@ _CLASS_WEIGHTS = "gpt2.class_weights.safetensors"  # beside the trajectories
 
 _FAMILIES = ("bert", "bert_odd", "bert_classifier", "vit", "bart", "qwen2", "gpt_neox", "mobilenet", "convnext", "mistral",
              "mixtral", "moe", "olmoe", "qwen2_moe", "qwen3_moe", "gpt_oss", "messages", "parts", "windows", "upsampling",
-             "recurrent", "points", "distances", "rotations", "codes")
+             "recurrent", "points", "distances", "losses", "rotations", "codes")
 # Of these, SGD at this rate diverges.
-_STEADY = tuple(model for model in _FAMILIES if model not in ("upsampling", "points", "distances", "rotations", "codes"))
+_STEADY = tuple(model for model in _FAMILIES if model not in ("upsampling", "points", "distances", "losses", "rotations", "codes"))
 _GRID = ("gpt2", "llama", "bart", "t5", "mixtral", "moe", "resnet_tiny")
 
 RECIPES = (

@@ -21,6 +21,7 @@ import codes
 import distances
 import experts
 import families
+import losses
 import messages
 import moe
 import parts
@@ -241,6 +242,7 @@ MODELS = {
         Model("recurrent", recurrent.Recurrent, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("points", points.Points, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("distances", distances.Distances, ("x",), 28, Task.CLASS, (FEATURES,)),
+        Model("losses", losses.Losses, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("rotations", rotations.Rotations, ("x",), 28, Task.CLASS, (FEATURES,)),
         Model("codes", codes.Codes, ("x",), 28, Task.CLASS, (FEATURES,)),
     )
@@ -340,6 +342,7 @@ PROGRAMS = (
     Program("recurrent", "recurrent"),
     Program("points", "points"),
     Program("distances", "distances"),
+    Program("losses", "losses"),
     Program("rotations", "rotations"),
     Program("codes", "codes"),
 )

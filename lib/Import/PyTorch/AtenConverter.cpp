@@ -30,6 +30,7 @@ const AtenTable &atenConverters() {
     addNormalizations(all);
     addVision(all);
     addLosses(all);
+    addMargins(all);
     addRecurrence(all);
     addResizes(all);
     addNumbers(all);

@@ -33,12 +33,17 @@ void addReductions(AtenTable &table);
 void addNormalizations(AtenTable &table);
 void addVision(AtenTable &table);
 void addLosses(AtenTable &table);
+void addMargins(AtenTable &table);
 void addRecurrence(AtenTable &table);
 void addResizes(AtenTable &table);
 void addNumbers(AtenTable &table);
 
 /// Of two tensors: maximum and minimum, and an overload of max and min.
 llvm::LogicalResult convertExtreme(AtenConverter &node);
+
+/// Euclidean lengths (order 2, with a gradient of 0 at 0), and sums of sizes (order 1).
+llvm::FailureOr<Tensor> lengths(AtenConverter &node, const Tensor &x, double order,
+                                llvm::ArrayRef<int64_t> axes, bool keep);
 
 /// What a converter sees: one operator, its arguments, and where its results go.
 class AtenConverter : public Conversion {

@@ -268,6 +268,23 @@ static LogicalResult convertExpand(AtenConverter &node) {
   return node.define(expandTensor(node, *self, shape));
 }
 
+/// All in the shape that they have together.
+static LogicalResult convertBroadcastTensors(AtenConverter &node) {
+  auto tensors = node.tensors("tensors");
+  if (failed(tensors))
+    return failure();
+  SmallVector<Shape> shapes = llvm::map_to_vector(*tensors, std::mem_fn(&Tensor::shape));
+  auto shape = broadcastShapes(shapes);
+  if (failed(shape) || tensors->size() > node.node.results.size())
+    return node.error() << "operands of shapes that do not broadcast";
+  if (failed(node.checkShape(*shape)))
+    return failure();
+  for (auto [i, tensor] : llvm::enumerate(*tensors))
+    if (failed(node.define(i, expandTensor(node, tensor, *shape))))
+      return failure();
+  return success();
+}
+
 /// Along a dimension, what leaves at the end comes in at the start.
 static FailureOr<Tensor> rollAlong(AtenConverter &node, const Tensor &tensor, int64_t dim,
                                    int64_t shift) {
@@ -420,6 +437,7 @@ void addMovement(AtenTable &table) {
   table["aten.movedim"] = convertMoveDim;
   for (const char *op : {"aten.expand", "aten.expand_as"})
     table[op] = convertExpand;
+  table["aten.broadcast_tensors"] = convertBroadcastTensors;
   for (const char *op : {"aten.repeat", "aten.tile"})
     table[op] = convertRepeat;
   table["aten.roll"] = convertRoll;

@@ -1,9 +1,8 @@
-// Reductions, distances, normalizations and losses.
+// Reductions, distances and normalizations.
 #include "AtenConverter.h"
 
 #include "dtc/Import/Build/Contraction.h"
 #include "dtc/Import/Build/Elementwise.h"
-#include "dtc/Import/Build/Loss.h"
 #include "dtc/Import/Build/Movement.h"
 #include "dtc/Import/Build/Norms.h"
 #include "dtc/Import/Build/Reduction.h"
@@ -84,9 +83,8 @@ static FailureOr<Tensor> safeRoot(AtenConverter &node, const Tensor &squares) {
   return failed(root) ? root : select(node, *isZero, zero, *root);
 }
 
-/// Euclidean lengths, and sums of sizes.
-static FailureOr<Tensor> lengths(AtenConverter &node, const Tensor &x, double order,
-                                 ArrayRef<int64_t> axes, bool keep) {
+FailureOr<Tensor> lengths(AtenConverter &node, const Tensor &x, double order,
+                          ArrayRef<int64_t> axes, bool keep) {
   if ((order != 1 && order != 2) || !isa<FloatType>(x.element()))
     return LogicalResult(unsupported(node.error())
                          << "is supported of order 1 and 2 and of floats only");
@@ -383,55 +381,6 @@ void addNormalizations(AtenTable &table) {
   for (const char *op : {"aten.batch_norm", "aten._native_batch_norm_legit_no_training"})
     table[op] = convertBatchNorm;
   table["aten._native_batch_norm_legit_functional"] = convertTrainedBatchNorm;
-}
-
-/// PyTorch numbers reductions: none, mean, sum.
-static FailureOr<LossReduction> reductionOf(AtenConverter &node) {
-  auto number = node.integer("reduction", 1);
-  if (failed(number))
-    return failure();
-  if (*number < 0 || *number > 2)
-    return LogicalResult(node.error() << "has an unknown reduction: " << *number);
-  return *number == 0   ? LossReduction::None
-         : *number == 1 ? LossReduction::Mean
-                        : LossReduction::Sum;
-}
-
-static LogicalResult convertClassLoss(AtenConverter &node) {
-  auto self = node.tensor("self"), target = node.tensor("target");
-  auto reduction = reductionOf(node);
-  auto ignore = node.integer("ignore_index", -100);
-  auto smoothing = node.number("label_smoothing", 0);
-  if (failed(self) || failed(target) || failed(reduction) || failed(ignore) || failed(smoothing))
-    return failure();
-  if (node.has("weight") || *smoothing != 0 || !isa<IntegerType>(target->element()))
-    return node.error() << "is supported with classes as targets, without weights of classes and "
-                           "label smoothing only";
-  const ClassLoss loss = {*reduction, *ignore, {}};
-  if (node.op() == "aten.cross_entropy_loss")
-    return node.define(crossEntropy(node, *self, *target, loss));
-  return node.define(logLikelihood(node, *self, *target, loss));
-}
-
-static LogicalResult convertSquaredError(AtenConverter &node) {
-  auto self = node.tensor("self"), target = node.tensor("target");
-  auto reduction = reductionOf(node);
-  if (failed(self) || failed(target) || failed(reduction))
-    return failure();
-  auto distance = binary(node, "Sub", *self, *target);
-  auto square = failed(distance) ? distance : binary(node, "Mul", *distance, *distance);
-  if (failed(square) || *reduction == LossReduction::None)
-    return node.define(square);
-  const Shape all = llvm::to_vector(llvm::seq<int64_t>(square->rank()));
-  return node.define(reduceTensor(
-      node, *reduction == LossReduction::Mean ? "ReduceMean" : "ReduceSum", *square, all, false));
-}
-
-void addLosses(AtenTable &table) {
-  for (const char *op :
-       {"aten.cross_entropy_loss", "aten.nll_loss", "aten.nll_loss_nd", "aten.nll_loss2d"})
-    table[op] = convertClassLoss;
-  table["aten.mse_loss"] = convertSquaredError;
 }
 
 } // namespace dtc::import

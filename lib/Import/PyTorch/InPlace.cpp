@@ -67,18 +67,19 @@ llvm::StringSet<> changedValues(const AtenGraph &graph) {
   for (const auto &[buffer, value] : graph.bufferChanges)
     changed.insert(buffer);
   std::map<std::string, std::string> wholes; // of views
+  auto wholeOf = [&](const std::string &name) {
+    auto view = wholes.find(name);
+    return view == wholes.end() ? name : view->second;
+  };
   for (const AtenNode &node : graph.nodes) {
     const auto *self =
         node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueName>();
-    if (!self)
-      continue;
-    auto view = wholes.find(self->name);
-    const std::string whole = view == wholes.end() ? self->name : view->second;
-    if (worksInPlace(node.op))
-      changed.insert(whole);
-    if (worksInPlace(node.op) || sharingOf(node.op) != Sharing::Never)
-      for (const std::string &result : node.results)
-        wholes[result] = whole;
+    const bool changes = self && worksInPlace(node.op);
+    if (changes)
+      changed.insert(wholeOf(self->name));
+    for (auto [i, result] : llvm::enumerate(node.results))
+      if (const ValueName *of = changes ? self : sharedBy(node, i))
+        wholes[result] = wholeOf(of->name);
   }
   return changed;
 }
@@ -187,8 +188,7 @@ private:
       return change(done, first);
     if (moves)
       return putStatistics(AtenNode(done), running);
-    if (self && sharingOf(given.op) != Sharing::Never)
-      addViews(given, first);
+    addViews(given);
     return success();
   }
 
@@ -199,12 +199,13 @@ private:
     return base;
   }
 
-  void addViews(const AtenNode &node, const std::string &of) {
-    const std::string base = baseOfValue(of);
-    Base &known = baseNamed(base);
+  void addViews(const AtenNode &node) {
     for (auto [i, result] : llvm::enumerate(node.results)) {
-      if (result.empty())
+      const ValueName *shared = sharedBy(node, i);
+      if (result.empty() || !shared)
         continue;
+      const std::string of = meant(shared->name), base = baseOfValue(of);
+      Base &known = baseNamed(base);
       views[result] = {of, node, i};
       baseNames[result] = base;
       currents[result] = {result, known.changes};

@@ -11,6 +11,7 @@ StringRef baseOf(StringRef op) { return op.split('.').second.split('.').first; }
 
 Sharing sharingOf(StringRef op) {
   static const StringSet<> always = {"alias",
+                                     "broadcast_tensors",
                                      "broadcast_to",
                                      "chunk",
                                      "detach",
@@ -19,6 +20,7 @@ Sharing sharingOf(StringRef op) {
                                      "expand_as",
                                      "lift_fresh",
                                      "mT",
+                                     "meshgrid",
                                      "moveaxis",
                                      "movedim",
                                      "narrow",
@@ -49,6 +51,16 @@ Sharing sharingOf(StringRef op) {
   return always.contains(base)    ? Sharing::Always
          : perhaps.contains(base) ? Sharing::Perhaps
                                   : Sharing::Never;
+}
+
+const ValueName *sharedBy(const AtenNode &node, size_t result) {
+  if (node.arguments.empty() || sharingOf(node.op) == Sharing::Never)
+    return nullptr;
+  const Argument &first = node.arguments.front().value;
+  const ArgumentList *list = first.as<ArgumentList>();
+  if (!list)
+    return first.as<ValueName>();
+  return result < list->size() ? (*list)[result].as<ValueName>() : nullptr;
 }
 
 static const Argument *argumentOf(const AtenNode &node, StringRef name) {

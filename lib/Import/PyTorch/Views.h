@@ -25,10 +25,13 @@ enum class Sharing : uint8_t {
 };
 /// Whether the results of an operator share elements with its first argument.
 Sharing sharingOf(llvm::StringRef op);
+/// The value with which a result shares its elements: the first argument, or the one in the
+/// result's place where that is a list. Null where it shares none.
+const ValueName *sharedBy(const AtenNode &node, size_t result);
 
-/// One result of an operator that shares its elements with the operator's first argument.
+/// One result of an operator that shares its elements with a value.
 struct View {
-  std::string of; ///< the first argument, as the program calls it
+  std::string of; ///< the value, as the program calls it
   AtenNode node;  ///< with the program's names
   size_t result = 0;
 };
