@@ -4,6 +4,7 @@
 #include "Strategies.h"
 
 #include "dtc/Plan/Cost/OpWork.h"
+#include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Predict/StageDevices.h"
 #include "dtc/Plan/Search/Remedy.h"
 #include "dtc/Plan/Shard/Experts.h"
@@ -195,12 +196,34 @@ static std::optional<SearchResult> runRound(SearchState &state, const SearchRoun
   }
 }
 
+/// Another value of a setting that is pinned, with which the model can be sharded; of a degree
+/// only where nothing else does.
+static std::string otherValue(const SearchState &state) {
+  SearchOptions options = state.options;
+  options.fixedCalls = false; // whoever takes the advice makes other calls
+  std::vector<Unpinned> pins = withoutEachPin(options.spec);
+  std::stable_partition(pins.begin(), pins.end(),
+                        [](const Unpinned &each) { return each.setting->effort != Effort::Mesh; });
+  for (const auto &[setting, without] : pins) {
+    Result<Spec> spec = fill(withFixed(options.abilities, without), options.devices);
+    if (!spec)
+      continue;
+    SearchState other(state.problem, state.cluster, options, *spec);
+    addCandidates(other, listCandidates(other));
+    if (!other.candidates.empty())
+      return "; with " + settingText(*setting, other.candidates.front().degrees) + " there is one";
+  }
+  return "";
+}
+
 SearchOutcome runStrategies(SearchState &state) {
-  addCandidates(state, listCandidates(state));
   const SearchOptions &options = state.options;
+  const std::vector<Degrees> listed = listCandidates(state);
+  addCandidates(state, listed);
   if (state.candidates.empty())
     return Error{"no plan for " + std::to_string(options.devices) + " devices" +
-                     (state.refusal.empty() ? "" : ": " + state.refusal),
+                     (state.refusal.empty() ? "" : ": " + state.refusal) +
+                     (listed.empty() || !options.adviseOtherwise ? "" : otherValue(state)),
                  ErrorCategory::NoFit};
   const std::vector<SearchRound> rounds = roundsOf(state);
   const bool outOfReach = !rounds.empty() && isOutOfReach(state);
