@@ -21,8 +21,8 @@ void endSuddenlyWithoutMemory();
 /// complete afterwards isn't there.
 void removeUnfinishedFiles();
 
-/// A file under a name of its own until it is complete. While this lives it is removed at a sudden
-/// end.
+/// A file under a name of its own until it is complete, or a folder of temporary files. While this
+/// lives it is removed at a sudden end.
 class UnfinishedFile {
 public:
   explicit UnfinishedFile(const std::string &path);

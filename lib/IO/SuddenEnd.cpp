@@ -3,10 +3,14 @@
 #include "dtc-io/ExitCodes.h"
 
 #include <array>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <dirent.h>
 #include <exception>
+#include <fcntl.h>
 #include <new>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -42,10 +46,36 @@ void UnfinishedFile::forget() {
   slot = nullptr;
 }
 
+/// The files of a folder. Reading it as usual allocates, which a signal handler may not.
+static void removeFilesIn(const char *folder) {
+  const int descriptor = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0)
+    return;
+  alignas(dirent64) std::array<char, 4096> entries;
+  for (long bytes;
+       (bytes = ::syscall(SYS_getdents64, descriptor, entries.data(), entries.size())) > 0;)
+    for (long at = 0; at < bytes;) {
+      const auto *entry = reinterpret_cast<const dirent64 *>(entries.data() + at);
+      ::unlinkat(descriptor, entry->d_name, 0);
+      at += entry->d_reclen;
+    }
+  ::close(descriptor);
+}
+
+/// Whoever still writes into a folder may add a file while it is emptied.
+static void removeFolder(const char *folder) {
+  constexpr int kTries = 8;
+  for (int i = 0; i < kTries; ++i) {
+    removeFilesIn(folder);
+    if (::rmdir(folder) == 0 || errno != ENOTEMPTY)
+      return;
+  }
+}
+
 void removeUnfinishedFiles() {
   for (auto *slot = unfinished.load(); slot; slot = slot->next)
-    if (const char *path = slot->path.load())
-      ::unlink(path);
+    if (const char *path = slot->path.load(); path && ::unlink(path) != 0 && errno == EISDIR)
+      removeFolder(path);
 }
 
 static std::atomic<bool> isEnding{false};

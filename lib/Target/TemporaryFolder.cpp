@@ -1,12 +1,17 @@
 #include "dtc/Target/TemporaryFolder.h"
 
+#include "dtc-io/SuddenEnd.h"
+
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace dtc::target {
 
-TemporaryFolder::TemporaryFolder() : code(llvm::sys::fs::createUniqueDirectory("dtc", path)) {}
+TemporaryFolder::TemporaryFolder() : code(llvm::sys::fs::createUniqueDirectory("dtc", path)) {
+  if (!code)
+    known = std::make_unique<io::UnfinishedFile>(std::string(path));
+}
 
 TemporaryFolder::~TemporaryFolder() {
   if (!code)

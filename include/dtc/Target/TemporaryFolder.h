@@ -1,12 +1,18 @@
-// A folder for the files of a tool that a compilation runs; gone with the object.
+// A folder for the files of a tool that a compilation runs; gone with the object, or when a signal
+// ends the process.
 #pragma once
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Error.h"
 
+#include <memory>
 #include <string>
 #include <system_error>
+
+namespace dtc::io {
+class UnfinishedFile;
+}
 
 namespace dtc::target {
 
@@ -24,6 +30,7 @@ public:
 private:
   llvm::SmallString<128> path;
   std::error_code code;
+  std::unique_ptr<io::UnfinishedFile> known;
 };
 
 llvm::Error writeFile(const std::string &path, llvm::StringRef bytes);

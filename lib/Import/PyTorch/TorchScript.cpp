@@ -5,6 +5,7 @@
 
 #include "dtc-io/CheckedSize.h"
 #include "dtc-io/InputFile.h"
+#include "dtc-io/SuddenEnd.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -109,6 +110,8 @@ static FailureOr<std::string> record(const std::string &reader, const ImportOpti
       llvm::sys::fs::createTemporaryFile("dtc-torchscript", "txt", said))
     return LogicalResult(emitError(file) << "cannot be read: there is no temporary file");
   llvm::FileRemover removesWritten(written), removesSaid(said);
+  const io::UnfinishedFile known[] = {io::UnfinishedFile(std::string(written)),
+                                      io::UnfinishedFile(std::string(said))};
   std::vector<std::string> given = {reader, options.path};
   for (const auto &[name, shape] : options.shapes)
     given.push_back(describe(name, shape));
