@@ -19,15 +19,15 @@ namespace dtc::rt {
 /// Held by one run: another that wants the folder is refused.
 class CheckpointFolder {
 public:
-  /// Creates the folder where there is none, and removes what killed runs left. One that was
-  /// created goes with its last owner where it is empty.
+  /// Creates the folder where there is none, and removes what killed runs left. What was created,
+  /// folders that it is in too, goes with its last owner where it is empty.
   /// ErrorCategory::Usage where another run has it.
   static Result<CheckpointFolder> claim(const std::string &path);
   /// The folder that another process of this run holds.
   static CheckpointFolder visit(const std::string &path);
   CheckpointFolder(CheckpointFolder &&other) noexcept
       : path(std::move(other.path)), descriptor(std::exchange(other.descriptor, -1)),
-        isNew(other.isNew), ending(std::move(other.ending)) {}
+        made(std::exchange(other.made, {})), ending(std::move(other.ending)) {}
   CheckpointFolder &operator=(CheckpointFolder &&) = delete;
   ~CheckpointFolder();
 
@@ -50,7 +50,7 @@ private:
   CheckpointFolder() = default;
   std::string path;
   int descriptor = -1;
-  bool isNew = false;
+  std::vector<std::string> made; ///< it and those that it is in, where they weren't there
   struct Ending {
     std::mutex mutex;
     bool isAbandoned = false;

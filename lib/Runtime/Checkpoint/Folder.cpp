@@ -38,13 +38,27 @@ template <typename Use> void forEachName(const std::string &path, Use &&use) {
     use(entry->path().filename().string());
 }
 
+/// Creates a folder and those that it is in. Gives the paths of those that weren't there.
+std::vector<std::string> createFolders(const std::string &path, std::error_code &error) {
+  std::vector<std::string> made;
+  fs::path whole;
+  for (const fs::path &part : fs::path(path)) {
+    whole /= part;
+    if (!part.empty() && fs::create_directory(whole, error))
+      made.push_back(whole);
+    if (error)
+      break;
+  }
+  return made;
+}
+
 } // namespace
 
 Result<CheckpointFolder> CheckpointFolder::claim(const std::string &path) {
   CheckpointFolder folder;
   folder.path = path;
   std::error_code error;
-  folder.isNew = fs::create_directories(path, error);
+  folder.made = createFolders(path, error);
   if (!error)
     folder.descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder.descriptor < 0)
@@ -52,14 +66,16 @@ Result<CheckpointFolder> CheckpointFolder::claim(const std::string &path) {
                   (error ? error.message() : std::strerror(errno)));
   // The lock ends with the process, however that ends. A file system without locks has none.
   if (::flock(folder.descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    folder.isNew = false; // it is the other's now
+    folder.made.clear(); // it is the other's now
     return Status(ErrorCategory::Usage, path +
                                             ": another run writes its checkpoints here; give each "
                                             "its own --checkpoint-dir");
   }
   struct stat info;
-  if (::fstat(folder.descriptor, &info) == 0 && info.st_nlink == 0)
+  if (::fstat(folder.descriptor, &info) == 0 && info.st_nlink == 0) {
+    folder.made.clear();
     return claim(path); // the run that had it has removed it meanwhile
+  }
   folder.removePartials();
   return folder;
 }
@@ -71,11 +87,10 @@ CheckpointFolder CheckpointFolder::visit(const std::string &path) {
 }
 
 CheckpointFolder::~CheckpointFolder() {
-  if (descriptor < 0)
-    return;
-  if (isNew)
-    ::rmdir(path.c_str()); // fails where there is something in it
-  ::close(descriptor);
+  while (!made.empty() && ::rmdir(made.back().c_str()) == 0) // fails where there is something in it
+    made.pop_back();
+  if (descriptor >= 0)
+    ::close(descriptor);
 }
 
 std::vector<int64_t> CheckpointFolder::steps() const {

@@ -214,6 +214,26 @@ TEST(CheckpointFolder, HasNoNewCheckpointOnceItIsAbandoned) {
   EXPECT_EQ(checkpoints->steps(), std::vector<int64_t>{1});
 }
 
+/// Also where a run is refused before its first checkpoint.
+TEST(CheckpointFolder, WhatItMadeGoesWithItWhereItIsEmpty) {
+  TemporaryFolder folder;
+  namespace fs = std::filesystem;
+  fs::create_directory(folder / "before");
+  ASSERT_TRUE(CheckpointFolder::claim(folder / "before/a/b/c/"));
+  EXPECT_TRUE(fs::is_empty(folder / "before"));
+  {
+    auto checkpoints = CheckpointFolder::claim(folder / "before/a/b");
+    ASSERT_TRUE(checkpoints) << checkpoints.status().message();
+    EXPECT_FALSE(CheckpointFolder::claim(folder / "before/a/b"));
+    writeFile(folder / "before/a/note", "x");
+  }
+  EXPECT_TRUE(fs::exists(folder / "before/a/note"));
+  EXPECT_FALSE(fs::exists(folder / "before/a/b"));
+  writeFile(folder / "file", "x");
+  EXPECT_FALSE(CheckpointFolder::claim(folder / "new/../file/c"));
+  EXPECT_FALSE(fs::exists(folder / "new"));
+}
+
 TEST(PartialFiles, ThoseOfLivingProcessesStay) {
   TemporaryFolder folder;
   std::string start = (folder / "model.dtc") + kPartialSuffix;
