@@ -35,10 +35,17 @@ void add(std::vector<BlockGathers> &passes, Operation *gather, Attribute block) 
   call->push_back(gather);
 }
 
+/// Whether an op gathers a parameter, or is the barrier of its part. What is computed again reads
+/// gathered parameters behind barriers, too.
+bool bringsParameter(Operation *op) {
+  return isOfStorage(op) ||
+         (isa<graph::BarrierOp>(op) && llvm::all_of(op->getUsers(), isOfStorage));
+}
+
 /// The op before which a block's first parameters are gathered, and which stays there.
 Operation *beginOf(const BlockGathers &pass) {
   Operation *op = pass.calls.front().front();
-  while (isa<graph::BarrierOp>(op) || isOfStorage(op))
+  while (bringsParameter(op))
     op = op->getNextNode();
   return op;
 }
@@ -76,8 +83,7 @@ std::vector<BlockGathers> gathersByPass(func::FuncOp func) {
 Operation *turnBefore(Operation *end) {
   Operation *turn = end;
   for (Operation *op = end; op; op = op->getPrevNode())
-    if (op->hasAttr(graph::GraphDialect::kBackward) && !isa<graph::BarrierOp>(op) &&
-        !isOfStorage(op))
+    if (op->hasAttr(graph::GraphDialect::kBackward) && !bringsParameter(op))
       turn = op;
   return turn;
 }
