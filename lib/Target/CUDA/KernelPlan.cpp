@@ -24,6 +24,9 @@ using graph::shapeOf;
 static constexpr int64_t kLeastElementsForUnits = 4096;
 /// Threads of blocks in which no two work together on an item.
 static constexpr int64_t kSmallBlock = 128;
+/// What a thread of a pointwise kernel reads at most where its unit may be smaller: three quarters
+/// of its 255 registers.
+static constexpr int64_t kMostReadBytes = 192 * 4;
 /// Rows of at most so many columns are done by one thread.
 static constexpr int64_t kOneThreadColumns = 8;
 /// More threads would leave each fewer than 128 registers.
@@ -75,9 +78,9 @@ void divideElements(int64_t elements, KernelPlan &plan) {
   plan.threads = std::min(kPointwiseThreads, ceilDivide(plan.items, kWarp) * kWarp);
 }
 
-static void planPointwise(const BodyInfo &info, KernelPlan &plan) {
+static void planPointwise(const BodyInfo &info, KernelPlan &plan, int64_t mostUnit) {
   int64_t elements = elementsOf(info.results[0]);
-  for (int64_t unit = elementsOfAccess(info); unit > 1; unit /= 2)
+  for (int64_t unit = std::min(elementsOfAccess(info), mostUnit); unit > 1; unit /= 2)
     if (elements % unit == 0 && elements >= kLeastElementsForUnits) {
       plan.unit = unit;
       break;
@@ -196,12 +199,12 @@ static void planItems(const BodyInfo &info, KernelPlan &plan) {
   plan.threads = std::min(kSmallBlock, ceilDivide(plan.items, kWarp) * kWarp);
 }
 
-static void planThreads(const BodyInfo &info, KernelPlan &plan) {
+static void planThreads(const BodyInfo &info, KernelPlan &plan, int64_t mostUnit) {
   switch (plan.kind) {
   case KernelKind::Pointwise:
     if (info.pieces > 1)
       return planPieces(info, plan);
-    planPointwise(info, plan);
+    planPointwise(info, plan, mostUnit);
     break;
   case KernelKind::Rows:
     if (!info.joins.empty())
@@ -239,6 +242,53 @@ static bool mayOverwrite(const Accesses &accesses, unsigned operand, unsigned re
   });
 }
 
+namespace {
+/// A plan, and what a thread of it does before LLVM sees it.
+struct Trial {
+  KernelPlan plan;
+  Accesses accesses;
+  int64_t readBytes = 0;
+};
+} // namespace
+
+/// Of all that a thread of the function reads.
+static int64_t bytesRead(LLVM::LLVMFuncOp function) {
+  int64_t bytes = 0;
+  function.walk([&](LLVM::LoadOp load) {
+    auto vector = dyn_cast<VectorType>(load.getType());
+    bytes +=
+        storageBytes(getElementTypeOrSelf(load.getType())) * (vector ? vector.getNumElements() : 1);
+  });
+  return bytes;
+}
+
+static FailureOr<Trial> tryPlan(const BodyInfo &info, KernelKind kind, int64_t mostUnit) {
+  Trial trial;
+  trial.plan.kind = kind;
+  planThreads(info, trial.plan, mostUnit);
+  trial.plan.inPlace.assign(info.body.getTerminator()->getNumOperands(), -1);
+  OwningOpRef<ModuleOp> module(
+      ModuleOp::create(UnknownLoc::get(info.body.getParentOp()->getContext())));
+  OpBuilder builder = OpBuilder::atBlockBegin(module->getBody());
+  ThreadEmitter emitter(info, trial.plan, builder);
+  FailureOr<LLVM::LLVMFuncOp> function = emitter.emitFunction("trial");
+  if (failed(function))
+    return failure();
+  trial.accesses = std::move(emitter.accesses);
+  trial.readBytes = bytesRead(*function);
+  return trial;
+}
+
+/// A thread of a pointwise kernel first reads all that its unit needs. A unit that doesn't fit into
+/// registers so would spill them: it is halved.
+static FailureOr<Trial> tryUnits(const BodyInfo &info, KernelKind kind) {
+  FailureOr<Trial> trial = tryPlan(info, kind, kAccessBytes);
+  while (succeeded(trial) && kind == KernelKind::Pointwise && info.pieces == 1 &&
+         trial->plan.unit > 1 && trial->readBytes > kMostReadBytes)
+    trial = tryPlan(info, kind, trial->plan.unit / 2);
+  return trial;
+}
+
 FailureOr<KernelPlan> planKernel(Block &body) {
   BodyInfo info(body);
   if (info.results.empty())
@@ -246,19 +296,14 @@ FailureOr<KernelPlan> planKernel(Block &body) {
   FailureOr<KernelKind> kind = classify(info);
   if (failed(kind) || (info.pieces > 1 && failed(checkPieces(info))))
     return failure();
-  KernelPlan plan;
-  plan.kind = *kind;
-  planThreads(info, plan);
-  plan.inPlace.assign(body.getTerminator()->getNumOperands(), -1);
-  OwningOpRef<ModuleOp> trial(ModuleOp::create(UnknownLoc::get(body.getParentOp()->getContext())));
-  OpBuilder builder = OpBuilder::atBlockBegin(trial->getBody());
-  ThreadEmitter emitter(info, plan, builder);
-  if (failed(emitter.emitFunction("trial")))
+  FailureOr<Trial> trial = tryUnits(info, *kind);
+  if (failed(trial))
     return failure();
+  KernelPlan &plan = trial->plan;
   if (!info.joins.empty())
     return plan;
   plan.inPlace = chooseInPlace(info, [&](unsigned operand, unsigned result) {
-    return operand < info.ownArguments && mayOverwrite(emitter.accesses, operand, result);
+    return operand < info.ownArguments && mayOverwrite(trial->accesses, operand, result);
   });
   const SmallVector<int64_t> first = plan.inPlace;
   for (int64_t piece = 1; piece < info.pieces; ++piece)
