@@ -22,12 +22,15 @@ namespace {
 
 using Indices = SmallVector<int64_t>;
 
-/// A product seen from its weight.
+/// A product seen from its weight. Rows that look up their experts' weights are multiplied by
+/// grouped products.
 struct Adapted {
-  ContractOp product;
+  Operation *product;
+  GroupedContractOp grouped; ///< the product, if it is one
   Value input;
   BlockArgument weight;
   Indices inputIndices, weightIndices, resultIndices;
+  int64_t indexCount;
   /// Of the weight: those that the product sums over, those of the result alone,
   /// and those that the input has, too (experts).
   Indices summed, made, shared;
@@ -45,8 +48,8 @@ public:
                                  << "): " << *options.targets;
     std::vector<Adapted> products;
     Block &body = forward.getBody().front();
-    for (ContractOp op : body.getOps<ContractOp>())
-      if (std::optional<Adapted> adapted = adaptable(op))
+    for (Operation &op : body)
+      if (std::optional<Adapted> adapted = adaptableProduct(&op))
         products.push_back(*adapted);
     if (products.empty())
       return forward.emitError() << "the model has no product with a trainable weight to adapt"
@@ -68,7 +71,16 @@ public:
   }
 
 private:
-  std::optional<Adapted> adaptable(ContractOp op) {
+  std::optional<Adapted> adaptableProduct(Operation *op) {
+    if (auto product = dyn_cast<ContractOp>(op))
+      return adaptable(product, {});
+    if (auto product = dyn_cast<GroupedContractOp>(op))
+      return adaptable(product, product);
+    return std::nullopt;
+  }
+
+  template <typename Product>
+  std::optional<Adapted> adaptable(Product op, GroupedContractOp grouped) {
     for (bool onRight : {true, false}) {
       Value weight = onRight ? op.getRhs() : op.getLhs();
       auto argument = dyn_cast<BlockArgument>(weight);
@@ -79,14 +91,22 @@ private:
       if (role.getKind() != RoleKind::Parameter || !parameter || !parameter.getTrainable() ||
           !isTarget(parameter))
         continue;
-      Adapted result{op, onRight ? op.getLhs() : op.getRhs(), argument,
+      Adapted result{op,
+                     grouped,
+                     onRight ? op.getLhs() : op.getRhs(),
+                     argument,
                      Indices(onRight ? op.getLhsIndices() : op.getRhsIndices()),
                      Indices(onRight ? op.getRhsIndices() : op.getLhsIndices()),
-                     Indices(op.getResultIndices()), {}, {}, {}};
+                     Indices(op.getResultIndices()),
+                     int64_t(op.getIndexSizes().size()),
+                     {},
+                     {},
+                     {}};
       for (int64_t index : result.weightIndices) {
         bool read = llvm::is_contained(result.inputIndices, index);
         bool kept = llvm::is_contained(result.resultIndices, index);
-        (read && kept ? result.shared : read ? result.summed : result.made).push_back(index);
+        bool isShared = (read && kept) || (grouped && index == int64_t(grouped.getExperts()));
+        (isShared ? result.shared : read ? result.summed : result.made).push_back(index);
       }
       if (!result.summed.empty() && !result.made.empty())
         return result;
@@ -166,7 +186,7 @@ private:
     Type element = cast<RankedTensorType>(adapted.weight.getType()).getElementType();
     OpBuilder builder(forward);
     auto made = ParameterOp::create(
-        builder, adapted.product.getLoc(),
+        builder, adapted.product->getLoc(),
         (stem + (isUp ? ".lora_B.weight" : ".lora_A.weight")).str(),
         RankedTensorType::get(view, element), RankedTensorType::get(shape, element),
         /*trainable=*/true, /*buffer=*/false, builder.getStrArrayAttr({}));
@@ -197,17 +217,19 @@ private:
   Made makeParameters(Adapted &adapted) {
     Indices shared = sizesOf(adapted, adapted.shared), in = sizesOf(adapted, adapted.summed),
             out = sizesOf(adapted, adapted.made);
-    auto joined = [&](std::initializer_list<Indices> parts) {
-      Indices all = shared;
+    auto joined = [](Indices all, std::initializer_list<Indices> parts) {
       for (const Indices &part : parts)
         llvm::append_range(all, part);
       return all;
     };
+    // Files have experts in one dimension, however ranks share them.
+    const Indices inFile = shared.empty() ? Indices() : Indices{productOf(shared)};
     Indices rank = {options.rank};
     const int64_t from = productOf(in), to = productOf(out);
-    Value a = parameter(adapted, /*isUp=*/false, joined({rank, in}), joined({rank, {from}}),
-                        1 / std::sqrt(3.0 * double(from)));
-    Value b = parameter(adapted, /*isUp=*/true, joined({out, rank}), joined({{to}, rank}), 0);
+    Value a = parameter(adapted, /*isUp=*/false, joined(shared, {rank, in}),
+                        joined(inFile, {rank, {from}}), 1 / std::sqrt(3.0 * double(from)));
+    Value b = parameter(adapted, /*isUp=*/true, joined(shared, {out, rank}),
+                        joined(inFile, {{to}, rank}), 0);
     return {a, b, positionsOf(adapted, adapted.shared), positionsOf(adapted, adapted.summed),
             positionsOf(adapted, adapted.made)};
   }
@@ -223,20 +245,27 @@ private:
     isReversed = in == found.out && out == found.in;
     bool fits = isReversed || (in == found.in && out == found.out);
     if (!fits || positionsOf(adapted, adapted.shared) != found.shared)
-      return adapted.product.emitError()
+      return adapted.product->emitError()
              << "products read this weight in different ways, which no adapter fits: "
              << getArgRole(forward, adapted.weight.getArgNumber()).getName();
     return found;
   }
 
-  /// Contractions number their indices without gaps.
-  static Value contract(TensorBuilder &b, Value lhs, Indices lhsIndices, Value rhs,
-                        Indices rhsIndices, Indices result, Type elementType) {
+  /// A product as the adapted one is. Contractions number their indices without gaps.
+  static Value contract(TensorBuilder &b, const Adapted &adapted, Value lhs, Indices lhsIndices,
+                        Value rhs, Indices rhsIndices, Indices result, Type type) {
     DenseMap<int64_t, int64_t> numbers;
     for (Indices *indices : {&result, &lhsIndices, &rhsIndices})
       for (int64_t &index : *indices)
         index = numbers.try_emplace(index, int64_t(numbers.size())).first->second;
-    return b.contract(lhs, lhsIndices, rhs, rhsIndices, result, elementType);
+    GroupedContractOp grouped = adapted.grouped;
+    if (!grouped)
+      return ContractOp::create(b.builder, b.loc, type, lhs, rhs, lhsIndices, rhsIndices, result);
+    Indices choices = llvm::map_to_vector(ArrayRef<int64_t>(grouped.getChoiceIndices()),
+                                          [&](int64_t index) { return numbers.at(index); });
+    return GroupedContractOp::create(b.builder, b.loc, type, lhs, rhs, grouped.getChoices(),
+                                     lhsIndices, rhsIndices, result, choices,
+                                     numbers.at(grouped.getExperts()));
   }
 
   LogicalResult adapt(Adapted &adapted) {
@@ -244,7 +273,7 @@ private:
     FailureOr<Made> adapter = chooseParameters(adapted, isReversed);
     if (failed(adapter))
       return failure();
-    const int64_t inner = adapted.product.getIndexSizes().size(); // a new index
+    const int64_t inner = adapted.indexCount; // a new index
     auto indices = [&](bool isUp, const Indices &others) {
       Indices all = adapted.shared;
       if (!isUp)
@@ -258,20 +287,24 @@ private:
         isReversed ? std::pair(adapter->b, adapter->a) : std::pair(adapter->a, adapter->b);
     Indices down = indices(/*isUp=*/isReversed, adapted.summed);
     Indices up = indices(/*isUp=*/!isReversed, adapted.made);
-    Indices middle;
-    for (int64_t index : adapted.resultIndices)
-      if (!llvm::is_contained(adapted.made, index))
+    Value y = adapted.product->getResult(0);
+    auto type = cast<RankedTensorType>(y.getType());
+    Indices middle, middleShape;
+    for (auto [index, size] : llvm::zip_equal(adapted.resultIndices, type.getShape()))
+      if (!llvm::is_contained(adapted.made, index)) {
         middle.push_back(index);
+        middleShape.push_back(size);
+      }
     middle.push_back(inner);
+    middleShape.push_back(options.rank);
     OpBuilder builder(adapted.product->getContext());
     builder.setInsertionPointAfter(adapted.product);
-    TensorBuilder tensors(builder, adapted.product.getLoc());
-    Value y = adapted.product.getResult();
-    Type type = getElementTypeOrSelf(y);
-    Value low = contract(tensors, adapted.input, adapted.inputIndices, first, down, middle, type);
+    TensorBuilder tensors(builder, adapted.product->getLoc());
+    Value low = contract(tensors, adapted, adapted.input, adapted.inputIndices, first, down, middle,
+                         type.clone(middleShape));
     if (options.alpha != 0)
       low = tensors.scale(low, options.alpha / double(options.rank));
-    Value added = contract(tensors, low, middle, second, up, adapted.resultIndices, type);
+    Value added = contract(tensors, adapted, low, middle, second, up, adapted.resultIndices, type);
     Value sum = tensors.add(y, added);
     y.replaceAllUsesExcept(sum, sum.getDefiningOp());
     return success();
