@@ -187,7 +187,8 @@ int64_t Enumeration::mostSamples() const {
              : kLargestMicroBatch;
 }
 
-/// Sizes into which a rank's samples may be cut: all by powers of two.
+/// Sizes into which a rank's samples may be cut: all by powers of two. All of them may be one call,
+/// as launches take longer than many samples of a few tokens.
 std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
   std::vector<int64_t> list;
   auto add = [&](int64_t size) {
@@ -199,10 +200,13 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
     return list;
   }
   int64_t most = mostSamples();
+  const bool mayStayWhole =
+      options.fixedCalls ||
+      samples <= kLargestTokens / std::max<int64_t>(1, problem.tokensPerSample);
   for (int64_t size = 1; size <= std::min(samples, most); size *= 2)
     add(size);
   for (int64_t size = samples; size >= 1; size /= 2) {
-    if (size <= most || (options.executable && size == samples))
+    if (size <= most || (mayStayWhole && size == samples))
       add(size);
     if (size % 2)
       break;

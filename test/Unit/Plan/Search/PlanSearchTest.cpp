@@ -425,6 +425,15 @@ TEST(PlanSearch, RemediesHelp) {
   expectRemedy(longSequences, "dp=8", 8, "; with dp=1 a plan fits", "dp=1", 8);
 }
 
+/// A launch takes longer than what a few short samples need.
+TEST(PlanSearch, CallsHaveAllSamplesOfARankWhereThatIsFaster) {
+  Problem problem = transformer({2, 64, 4, 8, 2048, 512});
+  const SearchResult free = best(problem, 8, "dp=8"),
+                     whole = best(problem, 8, "dp=8,micro_batch=256");
+  EXPECT_EQ(free.plan.degrees.microBatch, 256);
+  EXPECT_EQ(free.predicted.stepSeconds, whole.predicted.stepSeconds);
+}
+
 /// More stages than layers, for who asks for them.
 TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
   Problem problem = transformer({2, 256, 8, 64, 32, 1024});
