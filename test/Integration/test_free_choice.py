@@ -38,6 +38,17 @@ def test_cpus_save_memory_where_nothing_fits_without(trainer, tmp_path):
     assert short["pp"] > 1 or short["zero"] > 0 or short["recompute"] != "none"
 
 
+def test_cpus_save_memory_where_that_is_faster(tmp_path):
+    """A plan without savings fits, in twice as many microbatches."""
+    cluster = tmp_path / "short.yaml"
+    cluster.write_text(CLUSTER.format(memory=0.0095))
+    job = (MODELS / "gpt2.onnx", "--devices", 4, "--target", "cpu", "--cluster", cluster, "--loss", "cross_entropy", "--global-batch", 64)
+    free, plain = (json.loads(check_call("dtc", "plan", *job, "--plan", plan, "--json").out)["predicted"]
+                   for plan in ("auto", "pp=1,cp=1,zero=0,recompute=none,regather=off"))
+    assert plain["fits"] and free["fits"]
+    assert free["step_time_s"] < 0.9 * plain["step_time_s"]
+
+
 def test_gpus_have_every_choice(tmp_path):
     """Of the program that is compiled the planner says the same as of one that isn't."""
     job = (MODELS / "llama.onnx", "--gpus", 4, "--loss", "cross_entropy", "--global-batch", 32)

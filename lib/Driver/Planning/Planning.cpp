@@ -150,22 +150,33 @@ static plan::Spec withoutSavings(plan::Spec spec) {
   return spec;
 }
 
+/// Whether larger microbatches may lack memory: with twice the samples a call holds at most twice
+/// as much.
+static bool mayLackMemory(const plan::Prediction &predicted) {
+  return 2 * double(predicted.memory.total()) > predicted.memoryCapacity;
+}
+
 /// Ranks of one processor share its memory: what saves a rank's is for models that don't fit
-/// without.
+/// without, or are faster by half a percent where memory is short.
 static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate &whole,
                                         const plan::SearchOptions &asked,
                                         const plan::Cluster &cluster) {
-  if (asked.executable && planner.request.options.target == Target::CPU) {
-    plan::SearchOptions plain = asked;
-    plain.spec = withoutSavings(asked.spec);
-    plain.findClosest = plain.adviseOtherwise = false;
-    auto found = plan::search(whole.problem, cluster, plain);
-    if (found && found->predicted.fits()) {
-      found->pinned = found->pinned && asked.spec.zero && asked.spec.recompute;
-      return found;
-    }
-  }
-  return plan::search(whole.problem, cluster, asked);
+  constexpr double worthSaving = 0.995;
+  if (!asked.executable || planner.request.options.target != Target::CPU)
+    return plan::search(whole.problem, cluster, asked);
+  plan::SearchOptions plain = asked;
+  plain.spec = withoutSavings(asked.spec);
+  plain.findClosest = plain.adviseOtherwise = false;
+  auto found = plan::search(whole.problem, cluster, plain);
+  if (!found || !found->predicted.fits())
+    return plan::search(whole.problem, cluster, asked);
+  found->pinned = found->pinned && asked.spec.zero && asked.spec.recompute;
+  if (!mayLackMemory(found->predicted))
+    return found;
+  auto saving = plan::search(whole.problem, cluster, asked);
+  const bool isFaster = saving && saving->predicted.fits() &&
+                        saving->predicted.stepSeconds < worthSaving * found->predicted.stepSeconds;
+  return isFaster ? std::move(saving) : std::move(found);
 }
 
 static bool hasSlots(const Trained &step) {
