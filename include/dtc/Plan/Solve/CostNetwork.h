@@ -46,9 +46,12 @@ public:
     double cost = 0;
     double bound = 0; ///< no assignment costs less
   };
-  /// `tableLimit`: entries of the largest table.
+  /// `tableLimit`: entries of the largest table. Small tables come first, as few networks need
+  /// large ones. Larger ones follow until the bound proves the assignment, which is mostly at once.
   static constexpr int64_t kTableLimit = int64_t{1} << 22;
   Solution solve(int64_t tableLimit = kTableLimit);
+  /// Of all tables that were made by eliminations.
+  size_t entries() const { return entriesMade; }
 
   /// Variables in blocks that follow each other. The blocks `repeated` - 1, `repeated` and
   /// `repeated` + 1 have the same terms in their order. Each block's are on its own variables and
@@ -71,6 +74,9 @@ public:
   double cost(const std::vector<int> &choices) const;
 
 private:
+  static constexpr int64_t kFirstTableLimit = int64_t{1} << 11;
+  static constexpr int64_t kTableLimitGrowth = 8;
+
   class ChainSolver;
   class LeastSums;
   struct Part;
@@ -133,6 +139,8 @@ private:
   template <typename Eliminate>
   bool eliminateInOrder(const std::vector<bool> &keep, Eliminate eliminate);
   double eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order);
+  Solution solveOnce(int64_t tableLimit);
+  void restore();
   int bestChoice(const std::vector<int> &bucket, Variable variable,
                  std::vector<int> &choices) const;
 
@@ -147,6 +155,7 @@ private:
   std::unordered_map<uint64_t, std::vector<int>> tableIds;
   std::map<std::vector<int>, Eliminated> memo;
   bool wasSplit = false; ///< a bucket was too large for one table
+  size_t entriesMade = 0;
 };
 
 template <typename Eliminate>

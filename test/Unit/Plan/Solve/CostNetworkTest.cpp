@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <random>
 #include <set>
@@ -124,6 +125,58 @@ TEST(CostNetwork, ChainOfEqualLinks) {
   EXPECT_EQ(solution.cost, 1);
   EXPECT_EQ(solution.choices.front(), 0);
   EXPECT_EQ(solution.choices.back(), 2);
+}
+
+//===-- grids, which need large tables ------------------------------------===//
+
+namespace {
+
+constexpr int kGridChoices = 4;
+
+/// `pair(a, b)` is what neighbours in a square grid cost.
+template <typename Pair> CostNetwork grid(int width, Pair pair) {
+  CostNetwork network;
+  for (int i = 0; i < width * width; ++i)
+    network.addVariable(kGridChoices);
+  auto addPair = [&](int first, int second) {
+    std::vector<double> costs;
+    for (int a = 0; a < kGridChoices; ++a)
+      for (int b = 0; b < kGridChoices; ++b)
+        costs.push_back(pair(a, b));
+    network.addTerm({first, second}, {{0, 1, 2, 3}, {0, 1, 2, 3}}, std::move(costs));
+  };
+  for (int row = 0; row < width; ++row)
+    for (int column = 0; column < width; ++column) {
+      int own = row * width + column;
+      if (column + 1 < width)
+        addPair(own, own + 1);
+      if (row + 1 < width)
+        addPair(own, own + width);
+    }
+  return network;
+}
+
+} // namespace
+
+TEST(CostNetwork, MakesNoLargeTablesWhereSmallOnesProveTheOptimum) {
+  CostNetwork network = grid(9, [](int a, int b) { return std::abs(a - b); });
+  network.addTerm({0}, {{0, 1, 2, 3}}, {7, 5, 3, 6});
+  CostNetwork::Solution solution = network.solve();
+  EXPECT_EQ(solution.cost, 3);
+  EXPECT_EQ(solution.bound, 3);
+  // With one table for each variable it is 13 million.
+  EXPECT_LT(network.entries(), 100'000u);
+}
+
+TEST(CostNetwork, MakesLargerTablesWhereSmallOnesProveNothing) {
+  std::mt19937 random(1);
+  CostNetwork network = grid(7, [&](int, int) { return double(random() % 1000); });
+  CostNetwork small = network;
+  constexpr int64_t limit = 1 << 11;
+  CostNetwork::Solution bounded = small.solve(limit), solution = network.solve();
+  EXPECT_LT(bounded.bound, bounded.cost - 1);
+  EXPECT_LE(solution.cost, bounded.cost);
+  EXPECT_NEAR(solution.bound, solution.cost, 1e-6);
 }
 
 //===-- chains of equal blocks --------------------------------------------===//
