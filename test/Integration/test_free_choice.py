@@ -49,6 +49,20 @@ def test_cpus_save_memory_where_that_is_faster(tmp_path):
     assert free["step_time_s"] < 0.9 * plain["step_time_s"]
 
 
+def test_open_batches_are_compared_by_sample(tmp_path):
+    """A rank brings its own samples: a step of more of them takes longer, and may still be faster."""
+    cluster = tmp_path / "short.yaml"
+    cluster.write_text(CLUSTER.format(memory=0.00687))
+    job = (MODELS / "llama_dyn.pt2", "--devices", 4, "--target", "cpu", "--cluster", cluster, "--loss", "cross_entropy")
+
+    def seconds_per_sample(plan: str) -> float:
+        said = json.loads(check_call("dtc", "plan", *job, "--plan", plan, "--json").out)
+        chosen = said["plan"]
+        return said["predicted"]["step_time_s"] / (chosen["dp"] * chosen["micro_batch"] * chosen["num_microbatches"])
+
+    assert seconds_per_sample("auto") <= min(map(seconds_per_sample, ("dp=1", "dp=2", "dp=4")))
+
+
 def test_gpus_have_every_choice(tmp_path):
     """Of the program that is compiled the planner says the same as of one that isn't."""
     job = (MODELS / "llama.onnx", "--gpus", 4, "--loss", "cross_entropy", "--global-batch", 32)

@@ -162,6 +162,9 @@ static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate 
                                         const plan::SearchOptions &asked,
                                         const plan::Cluster &cluster) {
   constexpr double worthSaving = 0.995;
+  auto perSample = [](const plan::SearchResult &of) { // an open batch differs in its samples
+    return of.predicted.stepSeconds / double(of.plan.degrees.samples());
+  };
   if (!asked.executable || planner.request.options.target != Target::CPU)
     return plan::search(whole.problem, cluster, asked);
   plan::SearchOptions plain = asked;
@@ -174,8 +177,8 @@ static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate 
   if (!mayLackMemory(found->predicted))
     return found;
   auto saving = plan::search(whole.problem, cluster, asked);
-  const bool isFaster = saving && saving->predicted.fits() &&
-                        saving->predicted.stepSeconds < worthSaving * found->predicted.stepSeconds;
+  const bool isFaster =
+      saving && saving->predicted.fits() && perSample(*saving) < worthSaving * perSample(*found);
   return isFaster ? std::move(saving) : std::move(found);
 }
 

@@ -201,7 +201,6 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
   }
   int64_t most = mostSamples();
   const bool mayStayWhole =
-      options.fixedCalls ||
       samples <= kLargestTokens / std::max<int64_t>(1, problem.tokensPerSample);
   for (int64_t size = 1; size <= std::min(samples, most); size *= 2)
     add(size);
