@@ -112,6 +112,28 @@ def test_outputs_go_where_links_point(tmp_path):
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["1.dtc", "1.safetensors", "p.json"]
 
 
+REFUSES_FOLDERS_THAT_ARE_THERE = """#include <errno.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int mkdir(const char *path, mode_t mode) {
+  if (syscall(SYS_mkdirat, -100, path, mode) == 0)
+    return 0;
+  errno = EACCES;
+  return -1;
+}"""
+
+
+def test_folders_that_are_there_are_not_made(files):
+    """Who asks a server's file system for one may be told that it is forbidden, not that there is one."""
+    library = files / "mkdir.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-x", "c", "-o", library, "-"], check=True,
+                   input=REFUSES_FOLDERS_THAT_ARE_THERE, text=True)
+    subprocess.run([BIN / "dtc-run", files / "mlp.dtc", "--data", files / "data.safetensors", "--steps", "1", "--checkpoint-dir",
+                    files / "new/saved"], check=True, env=os.environ | {"LD_PRELOAD": str(library)})
+    assert any((files / "new/saved").iterdir())
+
+
 WAITS_BEFORE_A_FILE_IS_COMPLETE = """#include <unistd.h>
 int fsync(int file) { for (;;) pause(); }"""
 

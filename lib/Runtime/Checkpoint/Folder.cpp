@@ -44,7 +44,10 @@ std::vector<std::string> createFolders(const std::string &path, std::error_code 
   fs::path whole;
   for (const fs::path &part : fs::path(path)) {
     whole /= part;
-    if (!part.empty() && fs::create_directory(whole, error))
+    std::error_code isMissing; // mkdir doesn't say everywhere that a folder is there
+    if (part.empty() || fs::is_directory(whole, isMissing))
+      continue;
+    if (fs::create_directory(whole, error))
       made.push_back(whole);
     if (error)
       break;
