@@ -82,6 +82,8 @@ private:
   template <typename Product>
   std::optional<Adapted> adaptable(Product op, GroupedContractOp grouped) {
     for (bool onRight : {true, false}) {
+      if (grouped && !onRight) // what looks up is no weight
+        break;
       Value weight = onRight ? op.getRhs() : op.getLhs();
       auto argument = dyn_cast<BlockArgument>(weight);
       if (!argument)
