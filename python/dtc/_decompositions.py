@@ -1,19 +1,40 @@
 """Programs of PyTorch without what dtc doesn't read, by PyTorch's own definitions. It sees nothing else of the package (hf.py)."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
+
+
+def _nodes(program: Any) -> Iterator[Any]:
+    for module in program.graph_module.modules():
+        yield from getattr(getattr(module, "graph", None), "nodes", ())
+
+
+def _hidden_views(torch: Any, program: Any) -> dict[Any, Any]:
+    """PyTorch's definitions of operators that give views, but say nothing of it: unless they are taken apart, what is changed
+    in place afterwards isn't seen in these."""
+    aten, known = torch.ops.aten, torch.export.default_decompositions()
+    if not any(getattr(getattr(node.target, "_schema", None), "is_mutable", False) for node in _nodes(program)):
+        return {}
+    hidden = {aten.broadcast_tensors.default, aten.meshgrid.default, aten.meshgrid.indexing}
+    if any(node.target == aten.einsum.default and len(node.args[1]) == 1 for node in _nodes(program)):
+        hidden.add(aten.einsum.default)
+    return {op: known[op] for op in hidden if op in known}
+
+
+def _decomposed(torch: Any, program: Any, definitions: dict[Any, Any]) -> Any:
+    """The program without operators in place, and with definitions in the place of others."""
+    return program.run_decompositions(_hidden_views(torch, program) | definitions)
 
 
 def _strange_operators(torch: Any, program: Any, operators: Collection[str]) -> set[Any]:
     """Those of PyTorch that the program has and dtc doesn't read."""
     found = set()
-    for module in program.graph_module.modules():
-        for node in getattr(getattr(module, "graph", None), "nodes", ()):
-            op = node.target
-            if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten":
-                base = f"aten.{op._schema.name.partition('::')[2]}"
-                if base not in operators and base.removesuffix("_") not in operators:
-                    found.add(op)
+    for node in _nodes(program):
+        op = node.target
+        if isinstance(op, torch._ops.OpOverload) and op.namespace == "aten":
+            base = f"aten.{op._schema.name.partition('::')[2]}"
+            if base not in operators and base.removesuffix("_") not in operators:
+                found.add(op)
     return found
 
 
@@ -28,7 +49,7 @@ def _without(torch: Any, program: Any, op: Any, operators: Collection[str]) -> A
         if definition is None:
             return None
         try:
-            program = program.run_decompositions({each: definition})
+            program = _decomposed(torch, program, {each: definition})
         except Exception:  # of many kinds, from all that a definition may do
             return None
         open_ = _strange_operators(torch, program, operators) - others
@@ -78,4 +99,4 @@ def functional(torch: Any, program: Any, operators: Collection[str] = ()) -> Any
         source = getattr(getattr(changed, "target", None), "_schema", None)
         return source is not None and any(result.alias_info is not None for result in source.returns)
 
-    return program.run_decompositions({}) if any(map(writes_into_a_part, program.graph.nodes)) else program
+    return _decomposed(torch, program, {}) if any(map(writes_into_a_part, program.graph.nodes)) else program

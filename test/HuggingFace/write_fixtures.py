@@ -29,7 +29,10 @@ FIXTURES = ("falcon", "mamba", "whisper")
 
 
 class WritesParts(torch.nn.Module):
-    """Writes at constant indices, which become operators that give new tensors; an empty cache; padding that cuts."""
+    """Writes at constant indices, which become operators that give new tensors; an empty cache; padding that cuts.
+
+    What is changed last is seen in a view of which PyTorch doesn't say that it is one.
+    """
 
     def __init__(self):
         super().__init__()
@@ -42,7 +45,9 @@ class WritesParts(torch.nn.Module):
         y[:, -1, 3:] = x[:, 0, :2]
         y[..., 2] = x.square().sum(-1)
         y[:, 0] = 3
-        return torch.nn.functional.pad(y, (1, -2, -1, 2), value=0.5)
+        seen, _ = torch.broadcast_tensors(y[..., 1:], x[..., :1])
+        y[:, 2] = 4
+        return torch.nn.functional.pad(seen, (1, -2, -1, 2), value=0.5)
 
 
 def write_parts(folder: pathlib.Path) -> None:

@@ -230,13 +230,21 @@ private:
     return success();
   }
 
+  /// Given {}, PyTorch takes views for new tensors whose operators it leaves as they are.
+  std::string advice() const {
+    const bool hasHidden = llvm::any_of(views, [](const auto &view) {
+      return llvm::is_contained({"broadcast_tensors", "meshgrid"}, baseOf(view.second.node.op));
+    });
+    return std::string("save torch.export.export(...).run_decompositions(") +
+           (hasHidden ? ")" : "{})");
+  }
+
   LogicalResult takeAgain(const std::string &name) {
     const View &view = views.at(name);
     const Base &base = bases.at(baseOfValue(name));
     if (sharingOf(view.node.op) != Sharing::Always)
       return error(base.last) << "changes " << baseOfValue(name) << " in place while " << name
-                              << ", which may share its elements, is read later; save "
-                                 "torch.export.export(...).run_decompositions({})";
+                              << ", which may share its elements, is read later; " << advice();
     AtenNode node = view.node;
     for (NamedArgument &argument : node.arguments)
       forEachName(argument.value, [&](std::string &each) { each = current(each); });
@@ -302,8 +310,7 @@ private:
         return failure();
       std::optional<AtenNode> back = putBack(view, whole, result);
       if (!back)
-        return error(node) << "changes a part of " << view.of
-                           << " in place; save torch.export.export(...).run_decompositions({})";
+        return error(node) << "changes a part of " << view.of << " in place; " << advice();
       result = fresh(view.of);
       back->name = node.name;
       back->source = node.source;
