@@ -85,7 +85,7 @@ class Losses(nn.Module):
         rows = Rows(*self.rows.chunk(2, -1), self.known, self.weights)
         said = [loss(samples, "none").reshape(x.shape[0], -1).mean(1) for loss in LOSSES]
         said += [loss(rows, ("mean", "sum")[i % 2]).mean().expand(x.shape[0]) for i, loss in enumerate(REDUCED)]
-        whole = y * 2
-        first, second = torch.broadcast_tensors(whole, z[:, :1])
+        whole = y[:, :1] * 2
+        first, second = torch.broadcast_tensors(whole, z)
         whole.mul_(0.25)  # `first` sees it
         return self.head(torch.cat((torch.stack(said, 1), first * second), 1))
