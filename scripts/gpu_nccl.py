@@ -2,16 +2,18 @@
 
     gpu_nccl.py LIBRARIES     a line of JSON for each check
 
-A communicator is begun, split and ended as dtc-run does it (lib/Runtime/CUDA/NcclGroup.cpp), without blocking. Collectives and
+A communicator is begun, split, recorded, ended and aborted as dtc-run does it (lib/Runtime/CUDA/NcclGroup.cpp), without blocking. Collectives and
 messages are called with the numbers of include/dtc-cuda/Nccl.h. Those of one rank give what they were given: a type or an
 argument that NCCL takes for another gives other bytes.
 """
 
+import contextlib
 import ctypes
 import json
 import pathlib
 import struct
 import sys
+import threading
 import time
 
 UNSET = -2**31
@@ -23,6 +25,7 @@ TYPES = {"int8": (0, struct.pack("<8b", *range(-4, 4))), "int32": (2, struct.pac
          "fp32": (7, struct.pack("<8f", *range(8))), "fp64": (8, struct.pack("<8d", *range(8))),
          "bf16": (9, b"".join(struct.pack("<f", value)[2:] for value in range(8)))}
 BYTES = 1
+THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 
 class UniqueId(ctypes.Structure):
@@ -121,6 +124,49 @@ def split(rank: Rank) -> str:
     return "its child sums, and ends"
 
 
+def message(rank: Rank, size: int) -> None:
+    """To itself."""
+    rank.call("ncclGroupStart")
+    for name, buffer in (("ncclSend", rank.source), ("ncclRecv", rank.target)):
+        rank.call(name, buffer, ctypes.c_size_t(size), BYTES, 0, rank.comm, rank.stream, comm=rank.comm)
+    rank.call("ncclGroupEnd", comm=rank.comm)
+
+
+@contextlib.contextmanager
+def captured_message(rank: Rank, size: int):
+    """A graph that sends, as dtc-run captures a step."""
+    graph, made = ctypes.c_void_p(), ctypes.c_void_p()
+    rank.drive("cuStreamBeginCapture_v2", rank.stream, THREAD_LOCAL)
+    message(rank, size)
+    rank.drive("cuStreamEndCapture", rank.stream, ctypes.byref(graph))
+    rank.drive("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_ulonglong(0))
+    rank.drive("cuGraphDestroy", graph)
+    yield made
+    rank.drive("cuGraphExecDestroy", made)
+
+
+def recorded(rank: Rank) -> str:
+    _, data = TYPES["fp32"]
+    with captured_message(rank, len(data)) as graph:
+        for _ in range(2):
+            if rank.moved(data, lambda: rank.drive("cuGraphLaunch", graph, rank.stream)) != data:
+                raise RuntimeError("the graph sends other bytes")
+    return "twice, by a graph"
+
+
+def aborted(rank: Rank) -> str:
+    """dtc-run expects that an abort doesn't end before the graphs, and that it does then."""
+    with captured_message(rank, 8):
+        abort = threading.Thread(target=rank.nccl.ncclCommAbort, args=(rank.comm,), daemon=True)
+        abort.start()
+        abort.join(0.5)
+        waits = abort.is_alive()
+    abort.join(5)
+    if abort.is_alive():
+        raise RuntimeError("an abort doesn't end although its graph is gone")
+    return "ends after its graph" if waits else "ends before its graph"
+
+
 def same(rank: Rank, kind: str, element: str) -> str:
     """A collective of one rank gives its own numbers."""
     number, data = TYPES[element]
@@ -136,12 +182,8 @@ def same(rank: Rank, kind: str, element: str) -> str:
             rank.call("ncclReduceScatter", rank.source, rank.target, count, number, SUM, *common, comm=rank.comm)
         elif kind == "all_gather":
             rank.call("ncclAllGather", rank.source, rank.target, ctypes.c_size_t(len(data)), BYTES, *common, comm=rank.comm)
-        else:  # a message to itself
-            rank.call("ncclGroupStart")
-            size = ctypes.c_size_t(len(data))
-            rank.call("ncclSend", rank.source, size, BYTES, 0, *common, comm=rank.comm)
-            rank.call("ncclRecv", rank.target, size, BYTES, 0, *common, comm=rank.comm)
-            rank.call("ncclGroupEnd", comm=rank.comm)
+        else:
+            message(rank, len(data))
 
     found = rank.moved(data, exchange)
     if found != data:
@@ -156,7 +198,7 @@ def end(rank: Rank) -> str:
 
 CHECKS = {"begin": begin, **{f"all_reduce of {element}": lambda rank, element=element: same(rank, "all_reduce", element) for element in TYPES},
           **{kind: lambda rank, kind=kind: same(rank, kind, "fp32") for kind in ("maximum", "reduce_scatter", "all_gather", "message")},
-          "split": split, "end": end}
+          "split": split, "record": recorded, "end": end, "begin again": begin, "abort": aborted}
 
 
 def rows(machine, script: pathlib.Path):

@@ -1,13 +1,14 @@
 """A process for each GPU: the same bits as threads, and how a run ends when one of them does. On emulated GPUs."""
 
 import os
+import re
 import shutil
 import subprocess
 import time
 
 import pytest
 
-from conftest import BIN, MODELS, check_call
+from conftest import BIN, MODELS, call, check_call
 from test_cuda import CUDA, emulator  # noqa: F401 (a fixture that applies by itself)
 from test_processes import command, endless, launch, said_of_a_hanging_rank, trained, wait_for_steps
 
@@ -108,6 +109,18 @@ def test_a_gpu_that_hangs_ends_the_others_within_10_s(mlp, tmp_path):
     first_of_step_21 = three + 17 * (four - three) + 1
     said = said_where_one_never_ends(mlp, tmp_path / "log.jsonl", victim=1, what=f"kernel,{first_of_step_21}")
     assert "waited 5 s for its GPU" in said and "because of the device of rank: 1\n" in said, said
+
+
+def test_a_gpu_that_hangs_in_a_mesh_is_named(tmp_path):
+    """Its ranks are in two communicators, which one graph has captured. NCCL ends none of them before the graph, and the
+    other GPUs end once both have been told."""
+    artifact = tmp_path / "mlp.dtc"
+    check_call("dtc", "compile", MODELS / "mlp.onnx", "--devices", 4, "--plan", "dp=2,tp=2,tp_weights=split", *CUDA, "--loss", "cross_entropy",
+               "--global-batch", 8, "-o", artifact)
+    ended = call("dtc-run", *endless(artifact, tmp_path / "log.jsonl"), timeout=90,
+                 env=os.environ | {"DTC_EMULATED_GPU_HANGS": "kernel,2000"})
+    assert ended.code == 5
+    assert re.search(r"waited 5 s for its GPU.*because of the device of rank: [0-3]$", ended.error_line()), ended.err
 
 
 def test_a_call_of_rank_0_that_hangs_ends_the_others_within_10_s(mlp, tmp_path):

@@ -104,12 +104,13 @@ def test_timed_algorithms_are_kept(packed, tmp_path):
 
 
 def test_nccl_with_one_rank(packed, tmp_path):
-    """Emulated NCCL checks what it is called with, and that a communicator isn't used before it is ready."""
+    """Emulated NCCL checks what it is called with, that a communicator isn't used before it is ready, nor goes before its graphs."""
     done = run(packed, tmp_path / "page.md", "--part", "nccl", gpus=1)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("nccl: ")]
-    assert len(lines) == 14 and all(": passed: " in line for line in lines)
+    assert len(lines) == 17 and all(": passed: " in line for line in lines)
     assert "nccl: all_reduce of bf16: passed: 16 bytes" in done.stdout and "nccl: split: passed" in done.stdout
+    assert "nccl: abort: passed: ends after its graph" in done.stdout
 
 
 def test_a_limit_ends_the_call(packed, tmp_path):

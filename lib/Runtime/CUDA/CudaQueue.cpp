@@ -18,7 +18,6 @@ Result<std::unique_ptr<CudaQueue>> CudaQueue::create(Gpu &gpu, RankProgress &pro
                                                      std::string name) {
   std::unique_ptr<CudaQueue> queue(new CudaQueue(gpu, progress, std::move(name)));
   DTC_CUDA_TRY(queue->begin());
-  progress.queueBegins();
   return queue;
 }
 
@@ -37,13 +36,12 @@ Status CudaQueue::begin() {
   return Status::ok();
 }
 
-/// Where the run has failed, its communicators are aborted, so that the queue's work ends.
+/// Where the run has failed, waiting aborts its communicators, so that the queue's work ends.
 CudaQueue::~CudaQueue() {
   if (!stream)
     return;
   (void)synchronize();
   issuer.reset();
-  progress.queueEnds();
   driver.cuStreamSynchronize(stream);
   if (!shared)
     driver.cuStreamDestroy_v2(stream);

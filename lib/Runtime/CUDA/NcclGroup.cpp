@@ -6,7 +6,14 @@
 
 namespace dtc::rt::cuda {
 
-RankProgress::~RankProgress() = default;
+RankProgress::~RankProgress() {
+  {
+    SharedTurn turn;
+    groups.clear();
+  }
+  for (std::thread &abort : aborts)
+    abort.join();
+}
 
 Result<NcclGroup *> RankProgress::group(const GroupKey &key, const ExchangeCall &call) {
   SharedTurn turn;
@@ -193,17 +200,30 @@ uint64_t RankProgress::activityOfOthers() const {
   return total;
 }
 
+/// All communicators are told first, and then all are waited for, as a group of calls does: what one
+/// does on the GPU may come before what another one does.
 void RankProgress::abortGroups() {
+  std::vector<ncclComm_t> released;
+  const Nccl *nccl = nullptr;
   for (auto &[key, group] : groups)
-    group->abort();
-}
-
-void RankProgress::queueEnds() {
-  SharedTurn turn;
-  if (!status().isOk())
-    abortGroups();
-  if (--openQueues == 0)
-    groups.clear();
+    if (ncclComm_t comm = group->release()) {
+      released.push_back(comm);
+      nccl = &group->calls();
+    }
+  if (released.empty())
+    return;
+  auto abort = [nccl, released = std::move(released)] {
+    for (ncclComm_t comm : released)
+      nccl->ncclCommAbort(comm);
+  };
+  if (sharesGpu()) // it waits for nothing there, and needs this thread's turn
+    return abort();
+  aborts.emplace_back([abort = std::move(abort), nccl, &gpu = gpu] {
+    gpu.makeCurrent();
+    nccl->ncclGroupStart();
+    abort();
+    nccl->ncclGroupEnd();
+  });
 }
 
 NcclGroup::~NcclGroup() {
@@ -272,12 +292,6 @@ std::optional<NcclGroup::Waiting> NcclGroup::waitsFor() const {
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
   std::string call = missing->call ? missing->call->kind + " at " + missing->call->name : firstCall;
   return Waiting{"in " + call + " for rank: " + ranks, missing->ranks.front()};
-}
-
-void NcclGroup::abort() {
-  if (comm)
-    nccl.ncclCommAbort(comm);
-  comm = nullptr;
 }
 
 } // namespace dtc::rt::cuda

@@ -6,6 +6,7 @@
 // the order doesn't matter. Splits come one after another, in the same order on all ranks.
 #pragma once
 
+#include "Gpu.h"
 #include "GroupSplits.h"
 #include "SharedTurn.h"
 
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <utility>
 
 namespace dtc::rt::cuda {
 
@@ -29,10 +31,14 @@ struct RecordedCall {
 };
 
 /// The communicators of a rank, its first failure, and waiting that ends with the run.
+///
+/// NCCL destroys and aborts a communicator once no graph is left that has captured its calls. So
+/// this outlives all operations and queues, and aborts are made on threads of their own.
 class RankProgress {
 public:
-  RankProgress(Communicator &communicator, LedgerBook &book, LoadedOnce<Nccl> &library)
-      : communicator(communicator), book(book), library(library),
+  RankProgress(const Gpu &gpu, Communicator &communicator, LedgerBook &book,
+               LoadedOnce<Nccl> &library)
+      : gpu(gpu), communicator(communicator), book(book), library(library),
         wholeLimit(communicator.timeLimit()) {}
   ~RankProgress();
 
@@ -57,9 +63,6 @@ public:
   /// Waits until poll(), a Result<bool>, is true; until the run ends, or for the time limit in
   /// which no other rank has done anything.
   template <typename Poll> Status await(Poll &&poll);
-  /// The last queue that ends takes the communicators with it.
-  void queueBegins() { ++openQueues; }
-  void queueEnds();
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -81,13 +84,15 @@ private:
   /// Fails because its GPU doesn't end what all have called.
   Status failForGpu(const std::string &waited, const std::function<Result<bool>()> &poll);
   uint64_t activityOfOthers() const;
+  /// What communicators do on the GPU ends soon after.
   void abortGroups();
 
+  const Gpu &gpu;
   Communicator &communicator;
   LedgerBook &book;
   LoadedOnce<Nccl> &library;
   std::map<GroupKey, std::unique_ptr<NcclGroup>> groups;
-  int openQueues = 0;
+  std::vector<std::thread> aborts;
   uint64_t recording = 0, recordings = 0;
   std::vector<RecordedCall> recordedCalls;
   Status failure = Status::ok();
@@ -130,7 +135,8 @@ public:
   /// Nothing where this rank waits for no other.
   std::optional<Waiting> waitsFor() const;
   uint64_t activityOfOthers() const { return ledger->activityOfOthers(position); }
-  void abort();
+  /// Gives up the communicator, which whoever called this aborts. Null where there is none.
+  ncclComm_t release() { return std::exchange(comm, nullptr); }
 
   const Nccl &calls() const { return nccl; }
   ncclComm_t handle() const { return comm; }
@@ -141,7 +147,7 @@ private:
   std::shared_ptr<GroupLedger> ledger;
   int position;
   std::string firstCall;
-  ncclComm_t comm = nullptr;     ///< null once it was aborted
+  ncclComm_t comm = nullptr;     ///< null once it was released
   ncclComm_t incoming = nullptr; ///< what a split makes
   bool hasBegun = false;
   bool isReady = false;

@@ -26,6 +26,8 @@ struct Communicator {
   uint64_t splits = 0; // how often this rank has split it
   /// A half is there from the start, the other one since the first call, when ranks connect.
   std::shared_ptr<TakenMemory> buffers = nullptr;
+  /// Each operation has a copy, which lies on a stream or in a graph.
+  std::shared_ptr<int> uses = std::make_shared<int>();
 
   void join() {
     clique->join(rank, device);
@@ -58,6 +60,7 @@ struct OpenGroup {
   };
   std::vector<Entry> entries;
   std::vector<Communicator *> initialized;
+  std::vector<std::unique_ptr<Communicator>> aborted;
 };
 thread_local OpenGroup group;
 thread_local std::string lastError;
@@ -189,6 +192,18 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
   return ncclSuccess;
 }
 
+/// As NCCL does before a communicator goes: its work must have ended, and every graph must be
+/// destroyed that has captured any of it.
+void awaitUnused(const Communicator &communicator) {
+  auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout.load();
+  while (communicator.uses.use_count() > 1) {
+    require(std::chrono::steady_clock::now() < deadline, ncclInternalError,
+            "rank " + std::to_string(communicator.rank) +
+                " would wait forever for a graph that has captured the communicator");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 /// Goes on with a split. False where other ranks haven't asked yet, or the new communicator isn't
 /// complete.
 bool finishSplit(Communicator &parent) {
@@ -311,6 +326,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     hangIfAsked("ncclCommAbort");
     std::unique_ptr<Communicator> taken = communicators().take(comm);
     taken->clique->abort(taken->rank);
+    if (group.depth > 0)
+      group.aborted.push_back(std::move(taken));
+    else
+      awaitUnused(*taken);
     return ncclSuccess;
   });
 }
@@ -324,7 +343,7 @@ extern "C" ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return enterLibrary("ncclCommDestroy", [&] {
-    communicators().take(comm);
+    awaitUnused(*communicators().take(comm));
     return ncclSuccess;
   });
 }
@@ -344,6 +363,8 @@ ncclResult_t ncclGroupEnd() {
     group.initialized.clear();
     for (Communicator *communicator : initialized)
       communicator->clique->awaitComplete(communicator->rank);
+    for (const auto &aborted : std::exchange(group.aborted, {}))
+      awaitUnused(*aborted);
     return ncclSuccess;
   });
 }

@@ -64,19 +64,12 @@ bool LocalClique::isComplete() {
   return hasAll();
 }
 
-LocalClique::Lock LocalClique::begin() {
-  Lock lock(mutex);
-  if (isAborted)
-    throw Aborted();
-  return lock;
-}
-
 template <typename Condition>
 void LocalClique::await(Lock &lock, unsigned rank, const std::string &what, Condition &&condition) {
   const std::chrono::seconds timeout = settings().collectiveTimeout;
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (!condition()) {
-    if (isAborted)
+    if (aborted[rank])
       throw Aborted();
     if (!failed.empty())
       throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator " + title() + ": " + failed, true);
@@ -89,6 +82,13 @@ void LocalClique::await(Lock &lock, unsigned rank, const std::string &what, Cond
            " s in " + missing(what));
     changed.wait_for(lock, std::chrono::milliseconds(50));
   }
+}
+
+LocalClique::Lock LocalClique::begin(unsigned rank) {
+  Lock lock(mutex);
+  if (std::ranges::count(aborted, true) > 0)
+    await(lock, rank, "what another rank has aborted", [] { return false; });
+  return lock;
 }
 
 std::string LocalClique::missing(const std::string &what) const {
@@ -114,7 +114,7 @@ void LocalClique::requireAgreement(const Round &round, unsigned rank) {
 }
 
 void LocalClique::takePart(unsigned rank, const Contribution &contribution) {
-  Lock lock = begin();
+  Lock lock = begin(rank);
   uint64_t number = ++rounds[rank];
   Round &round = open.try_emplace(number, Round{{}, false, size()}).first->second;
   round.contributions[rank] = contribution;
@@ -175,7 +175,7 @@ std::shared_ptr<bool> LocalClique::post(unsigned rank, const Message &message) {
 }
 
 void LocalClique::takePart(unsigned rank, const std::vector<Message> &messages) {
-  Lock lock = begin();
+  Lock lock = begin(rank);
   std::vector<std::shared_ptr<bool>> done;
   for (const Message &message : messages)
     done.push_back(post(rank, message));
@@ -210,9 +210,7 @@ std::optional<std::vector<unsigned>> LocalClique::split(unsigned rank, uint64_t 
 
 void LocalClique::abort(unsigned rank) {
   Lock lock(mutex);
-  if (failed.empty())
-    failed = "rank " + std::to_string(rank) + " has aborted";
-  isAborted = true;
+  aborted[rank] = true;
   changed.notify_all();
 }
 

@@ -81,8 +81,8 @@ public:
   virtual std::optional<std::vector<unsigned>> split(unsigned rank, uint64_t number, int color,
                                                      int key) = 0;
 
-  /// A rank ends every wait of every rank. What was waiting moves nothing, and no device fails: as
-  /// with NCCL, the ranks learn of it from ncclCommGetAsyncError.
+  /// A rank ends its own waits, and no device fails. From now on nothing comes to pass. As with NCCL
+  /// over NVLink, no other rank learns of it: each waits until it has aborted its own.
   virtual void abort(unsigned rank) = 0;
 
   /// The first failure, or empty.
@@ -96,7 +96,7 @@ private:
 class LocalClique : public Clique {
 public:
   LocalClique(std::string name, size_t size)
-      : Clique(std::move(name), size), members(size), rounds(size, 0) {}
+      : Clique(std::move(name), size), members(size), rounds(size, 0), aborted(size, false) {}
 
   void join(unsigned rank, Device *device) override;
   bool isComplete() override;
@@ -133,9 +133,9 @@ private:
       return false;
     }
   }
-  /// Of an operation that begins: after an abort, ranks that gave their parts before may use that
+  /// Of an operation that begins. After an abort, ranks that gave their parts before may use that
   /// memory again, so that none comes to pass.
-  Lock begin();
+  Lock begin(unsigned rank);
   void takePart(unsigned rank, const Contribution &contribution);
   void takePart(unsigned rank, const std::vector<Message> &messages);
   void carryOut(const Round &round);
@@ -157,7 +157,7 @@ private:
   /// Color and key by rank, of each split.
   std::map<uint64_t, std::map<unsigned, std::pair<int, int>>> splits;
   std::string failed;
-  bool isAborted = false;
+  std::vector<bool> aborted; // by rank
 };
 
 } // namespace dtc::emulator

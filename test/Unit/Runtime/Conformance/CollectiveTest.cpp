@@ -154,6 +154,29 @@ TEST_P(Conformance, QueuesOfDifferentNamesDoNotMeet) {
   });
 }
 
+/// NCCL destroys no communicator while a graph is left that has captured its calls.
+TEST_P(Conformance, QueuesEndBeforeWhatWasRecordedOfThem) {
+  onRanks(2, [](Rank &rank) {
+    DTC_TRY(perform(rank, specOf(CollectiveKind::AllReduce, {0, 1}, {{2}}), true));
+    auto recorded = rank.device.record(rank.queue(0), [&] {
+      rank.order(0, 1);
+      DTC_TRY(rank.issue(1, specOf(CollectiveKind::AllReduce, {0, 1}, {{2}}), {kSource, kSource}));
+      rank.order(1, 0);
+      return Status::ok();
+    });
+    if (!recorded)
+      return recorded.status();
+    for (int i = 0; i < 2 && *recorded; ++i)
+      DTC_TRY((*recorded)->issue({}));
+    DTC_TRY(rank.synchronizeAll());
+    EXPECT_EQ(rank.get(kSource, 2), *recorded ? (Floats{400, 408}) : (Floats{100, 102}));
+    const auto begin = std::chrono::steady_clock::now();
+    rank.end();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+    return Status::ok();
+  });
+}
+
 TEST_P(Conformance, CollectivesThatDifferAreAnError) {
   DTC_NEEDS_RANKS(2);
   auto statuses = statusesOf(2, [&](Rank &rank) {
