@@ -21,7 +21,8 @@ public:
              Communicator &communicator, std::shared_ptr<LedgerBook> ledgers, Libraries &libraries,
              RankProfile *profile, AlgorithmCache *algorithms, uint64_t contextBytes)
       : gpu(std::move(gpu)), kernels(std::move(kernels)), communicator(communicator),
-        ledgers(std::move(ledgers)), progress(*this->gpu, communicator, *this->ledgers, libraries.nccl),
+        ledgers(std::move(ledgers)),
+        progress(*this->gpu, communicator, *this->ledgers, libraries.nccl),
         products(libraries.cublasLt), networks(libraries.cudnn), staging(*this->gpu, progress),
         profile(profile), contextBytes(contextBytes) {
     if (algorithms)

@@ -200,8 +200,8 @@ uint64_t RankProgress::activityOfOthers() const {
   return total;
 }
 
-/// All communicators are told first, and then all are waited for, as a group of calls does: what one
-/// does on the GPU may come before what another one does.
+/// All communicators are told first, and then all are waited for, as a group of calls does: what
+/// one does on the GPU may come before what another one does.
 void RankProgress::abortGroups() {
   std::vector<ncclComm_t> released;
   const Nccl *nccl = nullptr;

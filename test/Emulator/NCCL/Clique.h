@@ -81,8 +81,8 @@ public:
   virtual std::optional<std::vector<unsigned>> split(unsigned rank, uint64_t number, int color,
                                                      int key) = 0;
 
-  /// A rank ends its own waits, and no device fails. From now on nothing comes to pass. As with NCCL
-  /// over NVLink, no other rank learns of it: each waits until it has aborted its own.
+  /// A rank ends its own waits, and no device fails. From now on nothing comes to pass. As with
+  /// NCCL over NVLink, no other rank learns of it: each waits until it has aborted its own.
   virtual void abort(unsigned rank) = 0;
 
   /// The first failure, or empty.
