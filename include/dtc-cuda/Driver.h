@@ -117,6 +117,7 @@ enum CUevent_flags : unsigned {
   CU_EVENT_DISABLE_TIMING = 2,
 };
 enum CUevent_wait_flags : unsigned { CU_EVENT_WAIT_DEFAULT = 0 };
+enum CUgraphInstantiate_flags : unsigned { CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY = 8 };
 enum CUstreamCaptureMode : unsigned {
   CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
   CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,

@@ -49,7 +49,7 @@ public:
   createQueues(std::span<const QueueSpec> specs) override {
     std::vector<std::unique_ptr<Queue>> queues;
     for (const QueueSpec &spec : specs) {
-      auto queue = CudaQueue::create(*gpu, progress, spec.name);
+      auto queue = CudaQueue::create(*gpu, progress, spec);
       if (!queue)
         return queue.status();
       if (profile) {

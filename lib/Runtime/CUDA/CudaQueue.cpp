@@ -15,15 +15,15 @@ Result<bool> SignalledEvent::hasHappened(const char *what) const {
 }
 
 Result<std::unique_ptr<CudaQueue>> CudaQueue::create(Gpu &gpu, RankProgress &progress,
-                                                     std::string name) {
-  std::unique_ptr<CudaQueue> queue(new CudaQueue(gpu, progress, std::move(name)));
-  DTC_CUDA_TRY(queue->begin());
+                                                     const QueueSpec &spec) {
+  std::unique_ptr<CudaQueue> queue(new CudaQueue(gpu, progress, spec.name));
+  DTC_CUDA_TRY(queue->begin(spec.kind));
   return queue;
 }
 
-Status CudaQueue::begin() {
+Status CudaQueue::begin(QueueKind kind) {
   if (!sharesGpu())
-    return DTC_CUDA_CALL(driver, cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+    return createStream(kind);
   Result<StreamOwner> owner = sharedStream(driver);
   if (!owner)
     return owner.status();
@@ -34,6 +34,16 @@ Status CudaQueue::begin() {
   stream = shared.get();
   issuer = std::make_unique<IssuingThread>([this] { gpu.makeCurrent(); });
   return Status::ok();
+}
+
+/// Other ranks wait for what is exchanged. So it begins as soon as any block of a kernel beside it
+/// has ended, not when all of the kernel's blocks have begun.
+Status CudaQueue::createStream(QueueKind kind) {
+  int least = 0, greatest = 0;
+  DTC_CUDA_TRY(DTC_CUDA_CALL(driver, cuCtxGetStreamPriorityRange, &least, &greatest));
+  const bool exchanges = kind != QueueKind::Compute && kind != QueueKind::Copy;
+  return DTC_CUDA_CALL(driver, cuStreamCreateWithPriority, &stream, CU_STREAM_NON_BLOCKING,
+                       exchanges ? greatest : least);
 }
 
 /// Where the run has failed, waiting aborts its communicators, so that the queue's work ends.

@@ -33,7 +33,7 @@ public:
 class CudaQueue : public Queue {
 public:
   static Result<std::unique_ptr<CudaQueue>> create(Gpu &gpu, RankProgress &progress,
-                                                   std::string name);
+                                                   const QueueSpec &spec);
   ~CudaQueue() override;
 
   void signal(Event &event) override;
@@ -57,7 +57,8 @@ public:
   std::unique_ptr<IssuingThread> issuer;
 
 private:
-  Status begin();
+  Status begin(QueueKind kind);
+  Status createStream(QueueKind kind);
   CudaQueue(Gpu &gpu, RankProgress &progress, std::string name)
       : gpu(gpu), driver(gpu.driver), progress(progress), name(std::move(name)) {}
   StreamOwner shared; ///< null where the stream is the queue's own

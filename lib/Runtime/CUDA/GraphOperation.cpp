@@ -17,7 +17,8 @@ public:
   }
 
   Status instantiate(CUgraph graph) {
-    return DTC_CUDA_CALL(driver, cuGraphInstantiateWithFlags, &exec, graph, 0);
+    return DTC_CUDA_CALL(driver, cuGraphInstantiateWithFlags, &exec, graph,
+                         CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
   }
 
   Status issue(std::span<const Address>) override {

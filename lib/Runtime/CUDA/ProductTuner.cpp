@@ -180,7 +180,7 @@ Result<Places> ProductTuner::time(const std::vector<std::string> &asked) {
   Places result;
   if (asked.empty())
     return result;
-  auto queue = CudaQueue::create(gpu, progress, "autotuning");
+  auto queue = CudaQueue::create(gpu, progress, {"autotuning"});
   if (!queue)
     return queue.status();
   const std::string prefix = textOf(scope());

@@ -62,8 +62,10 @@ Graph Capture::end(Stream &origin) {
     throw Fault(cuda::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
                 "capture ends on a stream where it didn't begin");
   std::shared_ptr<Capture> keep = shared_from_this();
-  for (Lane &lane : lanes)
+  for (Lane &lane : lanes) {
     lane.stream->capture = nullptr;
+    graph.hasPriorities |= lane.stream->priority() != origin.priority();
+  }
   requireJoined();
   graph.lanes = lanes.size();
   return std::move(graph);

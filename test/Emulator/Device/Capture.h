@@ -23,6 +23,7 @@ struct Graph {
   };
   std::vector<Node> nodes; // in the order of capture
   size_t lanes = 1;
+  bool hasPriorities = false; // of streams that differ
 };
 
 /// A moment of a capture: what an event holds that was recorded on a captured stream.

@@ -27,7 +27,7 @@ struct Operation {
 
 class Stream {
 public:
-  Stream(Device &device, bool blocking);
+  Stream(Device &device, bool blocking, int priority = 0);
   ~Stream();
   Stream(const Stream &) = delete;
   Stream &operator=(const Stream &) = delete;
@@ -48,6 +48,7 @@ public:
 
   Device &device() { return owner; }
   bool isBlocking() const { return blocking; }
+  int priority() const { return urgency; }
   size_t index() const { return id; }
 
   /// The graph that is being captured from this stream, or null.
@@ -67,6 +68,7 @@ private:
 
   Device &owner;
   bool blocking;
+  int urgency;
   size_t id;
   VectorClock clock; // the queue's thread alone uses it, and what follows
   std::chrono::nanoseconds pretended{0}; // of all operations so far

@@ -25,6 +25,18 @@ void requireNotCaptured(const Stream &stream) {
     throw Fault(cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is being captured");
 }
 
+constexpr int kLeastPriority = 0, kGreatestPriority = -5; // an H100's
+
+cuda::CUstream createStream(unsigned flags, int priority) {
+  Device &device = currentDevice();
+  if (flags > cuda::CU_STREAM_NON_BLOCKING || priority > kLeastPriority ||
+      priority < kGreatestPriority)
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "unknown flags, or no such priority");
+  auto made = std::make_unique<Stream>(device, flags == cuda::CU_STREAM_DEFAULT, priority);
+  device.add(*made);
+  return streamHandles().add<cuda::CUstream>(std::move(made));
+}
+
 const Mark &recordedMark(const Event &event) {
   if (event.captured)
     throw Fault(cuda::CUDA_ERROR_CAPTURED_EVENT, "the event was last recorded in a capture");
@@ -56,13 +68,17 @@ namespace dtc::cuda {
 using namespace dtc::emulator;
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
-  return enter("cuStreamCreate", [&] {
-    Device &device = currentDevice();
-    if (flags > CU_STREAM_NON_BLOCKING)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
-    auto made = std::make_unique<Stream>(device, flags == CU_STREAM_DEFAULT);
-    device.add(*made);
-    *stream = streamHandles().add<CUstream>(std::move(made));
+  return enter("cuStreamCreate", [&] { *stream = createStream(flags, kLeastPriority); });
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority) {
+  return enter("cuStreamCreateWithPriority", [&] { *stream = createStream(flags, priority); });
+}
+
+CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  return enter("cuCtxGetStreamPriorityRange", [&] {
+    *least = kLeastPriority;
+    *greatest = kGreatestPriority;
   });
 }
 
@@ -210,9 +226,11 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
   return enter("cuGraphInstantiateWithFlags", [&] {
-    if (flags != 0)
+    if (flags & ~CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
       throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
     CapturedGraph &found = graphHandles().find(graph);
+    if (found.graph.hasPriorities && flags == 0)
+      throw Fault(CUDA_ERROR_INVALID_VALUE, "the priorities of captured streams would be lost");
     *exec = executableHandles().add<CUgraphExec>(
         std::make_unique<ExecutableGraph>(*found.device, found.graph));
   });

@@ -56,6 +56,28 @@ TEST_F(StreamTest, EventsOrderStreams) {
   EXPECT_EQ(download<unsigned>(b, 64), std::vector<unsigned>(64, 19));
 }
 
+TEST_F(StreamTest, GraphsKeepPriorities) {
+  int least = 0, greatest = 0;
+  CUstream urgent = nullptr;
+  ASSERT_EQ(cuCtxGetStreamPriorityRange(&least, &greatest), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamCreateWithPriority(&urgent, 0, greatest - 1), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(cuStreamCreateWithPriority(&urgent, 0, greatest), CUDA_SUCCESS);
+  ASSERT_EQ(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
+  order(stream, urgent, event);
+  cuMemsetD32Async(a, 2, 64, urgent);
+  order(urgent, stream, back);
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  ASSERT_EQ(cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+  EXPECT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(
+      cuGraphInstantiateWithFlags(&exec, graph, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY),
+      CUDA_SUCCESS);
+  cuGraphExecDestroy(exec);
+  cuGraphDestroy(graph);
+  cuStreamDestroy_v2(urgent);
+}
+
 TEST_F(StreamTest, MissingWaitAfterAWrite) {
   std::string said = expectRace([&] {
     cuMemsetD32Async(a, 2, 64, stream);
