@@ -55,3 +55,14 @@ def test_a_step_that_is_no_graph_has_the_same_bits(compiled, tmp_path):
         said, found, calls = run(tmp_path, artifact, 4, DTC_EMULATED_GPU_FAILS=function)
         assert "steps are not launched as one graph" in said, said
         assert calls["cuGraphLaunch"] == 0 and found == expected
+
+
+def test_one_hardware_queue_is_enough(tmp_path):
+    """A driver may map all streams to it, and NCCL may carry out its calls one after another: their order waits for nothing
+    that comes later."""
+    artifact = tmp_path / "m.dtc"
+    check_call("dtc", "compile", MODELS / "gpt2.onnx", "--target", "cuda", "--loss", "cross_entropy", "--global-batch", 8,
+               "--devices", 4, "--plan", "dp=2,pp=2,zero=3,micro_batch=1", "-o", artifact)
+    _, expected, _ = run(tmp_path, artifact, 3)
+    _, found, _ = run(tmp_path, artifact, 3, DTC_EMULATED_GPU_QUEUES="1")
+    assert found == expected
