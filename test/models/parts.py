@@ -23,6 +23,7 @@ class Parts(nn.Module):
         y = self.first(x)
         y[:, -1] = 0
         y[:, 2:5] += x[:, 2:5]
+        y[:, 1::5] -= x[:, :3]
         squares = y.view(-1, 4, 4)
         squares[:, 1].mul_(0.5)
         across = y.t()

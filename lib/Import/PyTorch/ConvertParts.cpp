@@ -327,19 +327,43 @@ static LogicalResult convertSelectScatter(AtenConverter &node) {
   return replacePart(node, tensor, dim, index, reshapeTensor(node, *source, shape));
 }
 
+/// From the slice's first element to its last one: the source's, and between them the tensor's own.
+/// Each but the last begins a row of `step` elements.
+static FailureOr<Tensor> interleaved(AtenConverter &node, const SlicedTensor &where,
+                                     const Tensor &source) {
+  const auto &[tensor, dim, from, count, step] = where;
+  if (step == 1 || count == 1)
+    return source;
+  Shape rows = source.shape();
+  rows[dim] = count - 1;
+  rows.insert(rows.begin() + dim + 1, step);
+  Tensor own = reshapeTensor(node, sliceTensor(node, tensor, dim, from, (count - 1) * step), rows);
+  rows[dim + 1] = 1;
+  Tensor first = reshapeTensor(node, sliceTensor(node, source, dim, 0, count - 1), rows);
+  auto joined = concatTensors(node, {first, sliceTensor(node, own, dim + 1, 1, step - 1)}, dim + 1);
+  if (failed(joined))
+    return failure();
+  Shape shape = source.shape();
+  shape[dim] = (count - 1) * step;
+  return concatTensors(
+      node, {reshapeTensor(node, *joined, shape), sliceTensor(node, source, dim, count - 1, 1)},
+      dim);
+}
+
 static LogicalResult convertSliceScatter(AtenConverter &node) {
   auto where = sliceOf(node);
   if (failed(where))
     return failure();
-  if (where->step != 1)
-    return node.error() << "is supported with a step of 1 only: " << where->step;
-  if (where->count == 0)
-    return node.define(where->tensor);
-  auto source =
-      copyOf(node, sliceTensor(node, where->tensor, where->dim, where->from, where->count));
+  const auto &[tensor, dim, from, count, step] = *where;
+  if (count == 0)
+    return node.define(tensor);
+  auto source = copyOf(node, sliceTensor(node, tensor, dim, from, count, step));
   if (failed(source))
     return failure();
-  return replacePart(node, where->tensor, where->dim, where->from, *source);
+  auto part = interleaved(node, *where, *source);
+  if (failed(part))
+    return failure();
+  return replacePart(node, tensor, dim, from, *part);
 }
 
 void addParts(AtenTable &table) {
