@@ -41,6 +41,9 @@ static StringRef wayOut(const Places &operators) {
   if (any([](StringRef name) { return name.starts_with("com.microsoft."); }))
     return "; ONNX Runtime's optimizer writes those of com.microsoft: give the model from before "
            "it";
+  if (any([](StringRef name) { return name.contains("grouped_mm"); }))
+    return "; experts of transformers are read with experts_implementation=\"batched_mm\" in the "
+           "model's configuration";
   return "";
 }
 
