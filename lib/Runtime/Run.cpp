@@ -38,6 +38,16 @@ void sayRateEnds(const LearningRateInfo &rate, int64_t steps) {
                  static_cast<long long>(rate.totalSteps), static_cast<long long>(steps));
 }
 
+/// As where a script that has ended is started again.
+void sayNoStep(const Session &session) {
+  if (session.checkpoints && session.checkpoints->resumed && session.start.step >= session.numSteps)
+    std::fprintf(
+        stderr,
+        "dtc-run: note: no step is made: %s is of step %lld, and this run ends with step %lld\n",
+        io::printableLine(session.checkpoints->resumed->path()).c_str(),
+        static_cast<long long>(session.start.step), static_cast<long long>(session.numSteps));
+}
+
 Status openResults(Session &session, EndWatch &watch) {
   const Manifest &manifest = session.manifest();
   int64_t epoch = (session.data.numSamples() + manifest.globalBatch - 1) / manifest.globalBatch;
@@ -45,6 +55,7 @@ Status openResults(Session &session, EndWatch &watch) {
   if (session.options.launch && session.options.launch->rank != 0)
     return Status::ok(); // results are rank 0's
   sayRateEnds(manifest.learningRate, session.numSteps);
+  sayNoStep(session);
   if (session.savesWeights()) {
     Result<WeightWriter> writer = WeightWriter::create(session.options.saveWeights, manifest,
                                                        session.options.savedWeights, Writers::One);

@@ -405,6 +405,7 @@ def test_an_empty_folder_is_a_beginning(artifacts, straight, tmp_path):
     assert trained(tmp_path / "log") == straight(artifact, 6)[0]
     again = run(artifact, "--steps", 6, "--checkpoint-dir", tmp_path / "a" / "b", "--resume", "--log", tmp_path / "log")
     assert again.code == 0 and again.out == ""
+    assert "note: no step is made: " in again.err and "step-6 is of step 6, and this run ends with step 6" in again.err
     assert trained(tmp_path / "log") == straight(artifact, 6)[0]
 
 
