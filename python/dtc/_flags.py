@@ -110,7 +110,9 @@ Optimizer = SGD | Adam | AdamW
 def training_flags(optimizer: Optimizer | None, learning_rate: LearningRate | None) -> dict[str, Any]:
     """Both as arguments of the command line. The name of an optimizer, or one of PyTorch's, is none of ours."""
     if not isinstance(optimizer, Optimizer | None):
-        raise UsageError(f"optimizer: expected dtc.SGD, dtc.Adam or dtc.AdamW, got {type(optimizer).__name__}")
+        kind = type(optimizer)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        raise UsageError(f"optimizer: expected dtc.SGD, dtc.Adam or dtc.AdamW, got {name}")
     if not isinstance(learning_rate, LearningRate | None):
         raise UsageError(f"learning_rate: expected dtc.LearningRate, got {type(learning_rate).__name__}")
     return {**(optimizer.flags() if optimizer else {}), **(learning_rate.flags() if learning_rate else {})}

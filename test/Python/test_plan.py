@@ -99,11 +99,11 @@ def test_two_plans_are_compared(plan):
         plan.compare("plan.yaml")
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", {"lr": 1e-3}])
-def test_an_optimizer_is_one_of_ours(optimizer):
-    """As on the command line, or as PyTorch's groups of parameters: neither says what it is called with here."""
+@pytest.mark.parametrize("optimizer, name", [("adamw", "str"), ({"lr": 1e-3}, "dict"), (threading.Event(), "threading.Event")])
+def test_an_optimizer_is_one_of_ours(optimizer, name):
+    """As on the command line, or as PyTorch has them: none says what it is called with here. Another AdamW has its module's name."""
     for call in (dtc.plan, dtc.parallelize):
-        with pytest.raises(dtc.UsageError, match=f"expected dtc.SGD, dtc.Adam or dtc.AdamW, got {type(optimizer).__name__}"):
+        with pytest.raises(dtc.UsageError, match=f"expected dtc.SGD, dtc.Adam or dtc.AdamW, got {name}"):
             call(GPT2, devices=2, loss="cross_entropy", optimizer=optimizer)
     with pytest.raises(dtc.UsageError, match="learning_rate: expected dtc.LearningRate, got float"):
         dtc.plan(GPT2, devices=2, learning_rate=1e-3)
