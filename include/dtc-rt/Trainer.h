@@ -6,7 +6,7 @@
 //
 // The steps are those of dtc-run: with the same samples the losses are the same, bit by bit. An
 // artifact without a loss (--loss none) makes no steps: `forward` gives its outputs. One caller at
-// a time. After an error of a rank no more steps are made.
+// a time. Samples that are refused end no rank. After an error of a rank no more steps are made.
 #pragma once
 
 #include "dtc-rt/Files/ArrayFile.h"

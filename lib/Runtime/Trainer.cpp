@@ -37,6 +37,7 @@ struct Trainer::Ranks {
   std::vector<std::unique_ptr<Communicator>> communicators;
   std::vector<std::unique_ptr<RankWorker>> workers; ///< arenas live until all have ended
   std::vector<std::thread> threads;
+  bool hasEnded = false; ///< a request has failed
 };
 
 Status Trainer::Ranks::start() {
@@ -70,7 +71,10 @@ Status Trainer::Ranks::ask(RankRequests::Request request) {
   if (requests.ask(request))
     return Status::ok();
   stop();
-  return world.abortReason();
+  Status reason = world.abortReason();
+  if (std::exchange(hasEnded, true))
+    return {reason.error().category, "the program has ended before: " + reason.message()};
+  return reason;
 }
 
 bool Trainer::Ranks::stop() {
@@ -138,14 +142,25 @@ static Status checkTrains(const Session &session) {
                                     "forward gives them"};
 }
 
+/// Ends no rank for samples that the caller can do without.
+static Status checkSamples(const DataSet &data, const SampleOrder &order, int64_t from,
+                           int64_t count) {
+  std::vector<int64_t> samples(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i)
+    samples[i] = order.at(from + i);
+  return data.check(samples);
+}
+
 Status Trainer::runOn(const std::map<std::string, Array> &batch) {
   Result<DataSet> samples = DataSet::ofBatch(batch, manifest());
   if (!samples)
     return samples.status();
+  SampleOrder order(manifest().globalBatch, /*shuffled=*/false, 0);
+  if (Status status = checkSamples(*samples, order, 0, manifest().globalBatch); !status.isOk())
+    return status;
   Session &session = *ranks->session;
   DataSet data = std::exchange(session.data, std::move(*samples));
-  SampleOrder order =
-      std::exchange(session.order, SampleOrder(manifest().globalBatch, /*shuffled=*/false, 0));
+  std::swap(session.order, order);
   Status status = ranks->ask(RankRequests::Request::Step);
   session.data = std::move(data);
   session.order = order;
@@ -188,6 +203,12 @@ Result<StepMetrics> Trainer::step() {
     return status;
   if (numSamples() == 0)
     return Status(ErrorCategory::Usage, "a step without a batch needs a data set");
+  const Session &session = *ranks->session;
+  if (Status status =
+          checkSamples(session.data, session.order, session.pointAfter(stepsDone()).position,
+                       manifest().globalBatch);
+      !status.isOk())
+    return status;
   if (Status status = ranks->ask(RankRequests::Request::Step); !status.isOk())
     return status;
   return ranks->session->lastStep;
@@ -196,6 +217,10 @@ Result<StepMetrics> Trainer::step() {
 Result<double> Trainer::evaluate(Result<DataSet> samples, const std::string &name) {
   if (!samples)
     return samples.status();
+  const int64_t count = samples->numSamples() / manifest().globalBatch * manifest().globalBatch;
+  const SampleOrder order(count, /*shuffled=*/false, 0);
+  if (Status status = checkSamples(*samples, order, 0, count); !status.isOk())
+    return status;
   Session &session = *ranks->session;
   auto evaluation = Evaluation::of(std::move(*samples), name, session.programs, manifest());
   if (!evaluation)

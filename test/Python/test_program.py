@@ -207,25 +207,25 @@ def test_what_is_no_data_set_is_refused(run, batches):
     assert program.steps_done == 0
 
 
-def test_a_batch_that_only_its_shape_refuses_costs_no_step(run, batches):
+def test_a_batch_that_is_refused_costs_no_step(run, batches, tmp_path):
+    """Whether its shapes or its numbers are wrong, and whether it is given, evaluated or lies in a file."""
     program = dtc.load(run / "gpt2.dtc")
-    with pytest.raises(dtc.InputError):
-        program.step({name: array[:4] for name, array in batches[0].items()})
+    wrong = batches[0] | {"input_ids": batches[0]["input_ids"] * 0 - 1}
+    numpy.savez(tmp_path / "wrong.npz", **wrong)
+    for call, data in ((program.step, {name: array[:4] for name, array in batches[0].items()}), (program.step, wrong),
+                       (program.evaluate, wrong), (program.fit, tmp_path / "wrong.npz"), (program.evaluate, tmp_path / "wrong.npz")):
+        with pytest.raises(dtc.InputError):
+            call(data)
     assert facts([program.step(batches[0])]) == log(run, "ordered")[:1]
 
 
-def test_after_a_rank_failed_no_step_is_made(run, batches):
-    program = dtc.load(run / "gpt2.dtc")
-    for _ in range(2):
-        with pytest.raises(dtc.InputError, match="is not in"):
-            program.step(batches[0] | {"input_ids": batches[0]["input_ids"] * 0 - 1})
-
-
-def test_a_loss_that_is_not_finite_has_its_exception(batches):
+def test_after_a_loss_that_is_not_finite_no_step_is_made(batches):
     program = make(optimizer=dtc.SGD(lr=1e30))
-    with pytest.raises(dtc.NotFiniteError, match="is not finite"):
+    with pytest.raises(dtc.NotFiniteError, match="^step .* is not finite"):
         for batch in batches[:5]:
             program.step(batch)
+    with pytest.raises(dtc.NotFiniteError, match="the program has ended before: step .* is not finite"):
+        program.state_dict()
 
 
 def test_fp16_scales_the_loss(batches, tmp_path):

@@ -30,6 +30,9 @@ public:
   Status read(size_t input, std::span<const int64_t> samples, const Shard &shard, DType dtype,
               char *target) const;
 
+  /// Whether `read` refuses none of some samples.
+  Status check(std::span<const int64_t> samples) const;
+
 private:
   struct Column {
     std::string name;

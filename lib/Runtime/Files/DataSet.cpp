@@ -250,6 +250,16 @@ Status DataSet::checkLimit(const Column &column, int64_t sample, const char *val
   return Status::ok();
 }
 
+Status DataSet::check(std::span<const int64_t> wanted) const {
+  for (const Column &column : columns)
+    for (int64_t sample : column.limit ? wanted : std::span<const int64_t>())
+      if (Status status = checkLimit(column, sample, column.data + sample * column.sampleBytes,
+                                     product(column.sampleShape));
+          !status.isOk())
+        return status;
+  return Status::ok();
+}
+
 Status DataSet::read(size_t input, std::span<const int64_t> wanted, const Shard &shard, DType dtype,
                      char *target) const {
   const Column &column = columns[input];

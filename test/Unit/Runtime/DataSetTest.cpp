@@ -141,6 +141,10 @@ TEST(DataSet, ValuesOutOfRangeAreNamed) {
       << read(0).message();
   EXPECT_NE(read(1).message().find("target: sample 1: is not in [0, 10): -1"), std::string::npos)
       << read(1).message();
+  EXPECT_EQ(set->check(std::vector<int64_t>{3, 2}).message(), read(0).message());
+  EXPECT_EQ(set->check(std::vector<int64_t>{1, 2}).message(), read(0).message());
+  EXPECT_EQ(set->check(std::vector<int64_t>{1, 3}).message(), read(1).message());
+  EXPECT_TRUE(set->check(std::vector<int64_t>{0, 3}).isOk());
 }
 
 TEST(DataSet, IgnoredIsForTargetsOnly) {
