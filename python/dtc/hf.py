@@ -25,7 +25,7 @@ from ._decompositions import functional
 
 INSTALL = "pip install torch transformers"
 
-USAGE, REFUSED = 2, 3  # exit codes of the command line
+FAILED, USAGE, REFUSED = 1, 2, 3  # exit codes of the command line
 
 # A batch of one may stand for a broadcast, so that two are exported.
 _EXAMPLES = 2
@@ -378,20 +378,31 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Any], output: str | os.P
          architecture: str | None = None) -> None:
     """Writes trained weights as a folder that `from_pretrained` loads. Tokenizers and the like come from the old one."""
     checkpoint = Checkpoint(path, architecture)
+    import safetensors  # which transformers needs, too
+
     # What the logits don't depend on was never part of the program, and stays as it was.
     model = checkpoint.with_weights() if checkpoint.has_weights() else checkpoint.skeleton()
     own = set(model.state_dict())
     strange = sorted(set(tensors) - own - {name for name, _ in model.named_buffers()})
     if strange:
         raise HfError(f"{path}: {checkpoint.model_class.__name__} has no {', '.join(strange[:8])}")
+    for name in sorted(own & set(tensors)):
+        shape, given = model.state_dict()[name].shape, tensors[name].shape
+        if shape != given:
+            raise HfError(f"{path}: {name} has the shape {list(shape)}, the weights have {list(given)}")
     model.load_state_dict({name: tensors[name] for name in own & set(tensors)}, strict=False, assign=True)
     model.tie_weights()
     lacking = sorted(name for name, tensor in model.state_dict().items() if tensor.device.type == "meta")
     if lacking:
         raise HfError(f"{path}: the weights lack {', '.join(lacking[:8])}")
-    model.save_pretrained(os.fspath(output))
-    if checkpoint.path.is_dir():
-        _copy_beside(checkpoint.path, pathlib.Path(output))
+    if pathlib.Path(output).exists() and not pathlib.Path(output).is_dir():  # which transformers only logs
+        raise HfError(f"{output}: cannot write: it is no folder", FAILED)
+    try:
+        model.save_pretrained(os.fspath(output))
+        if checkpoint.path.is_dir():
+            _copy_beside(checkpoint.path, pathlib.Path(output))
+    except (OSError, safetensors.SafetensorError) as error:
+        raise HfError(f"{output}: cannot write: {first_line(error)}", FAILED) from error
 
 
 def _copy_beside(folder: pathlib.Path, output: pathlib.Path) -> None:
@@ -430,7 +441,11 @@ def _run(asked: argparse.Namespace) -> None:
     _libraries()
     import safetensors.torch  # which transformers needs, too
 
-    save(asked.model, safetensors.torch.load_file(asked.weights), asked.output, architecture=asked.architecture)
+    try:
+        weights = safetensors.torch.load_file(asked.weights)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise HfError(f"{asked.weights}: cannot read the weights: {first_line(error)}") from error
+    save(asked.model, weights, asked.output, architecture=asked.architecture)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:

@@ -7,12 +7,14 @@ import pytest
 import torch
 import transformers
 from architectures import ARCHITECTURES, Architecture
+from safetensors.torch import save_file
 from training import BATCH, RATE, batches, looking_trained, pytorch_losses
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "Python"))
 import package  # noqa: F401  finds the package of the build folder
 
 import dtc
+from dtc import hf
 
 
 @pytest.fixture(scope="session")
@@ -70,3 +72,17 @@ def check_back(architecture: Architecture, program: dtc.Program, folder: pathlib
     assert set(weights) <= set(own) and len(weights) > 4
     for name, tensor in weights.items():
         assert torch.equal(own[name], tensor), name
+
+
+def test_what_can_not_be_saved_is_told_in_one_line(folders, tmp_path, capsys):
+    (tmp_path / "text").write_text("no weights")
+    save_file({"cls.predictions.bias": torch.zeros(2)}, tmp_path / "small")
+    save_file({}, tmp_path / "none")
+    for weights, output, code, told in (
+            ("text", "new", 3, "text: cannot read the weights: "), ("missing", "new", 3, "missing: cannot read the weights: "),
+            ("small", "new", 3, "cls.predictions.bias has the shape [128], the weights have [2]"),
+            ("none", "text", 1, "text: cannot write: it is no folder"), ("none", "text/in", 1, "text/in: cannot write: ")):
+        asked = ["save", str(folders("bert")), "--weights", str(tmp_path / weights), "-o", str(tmp_path / output)]
+        assert hf.main(asked) == code
+        said = capsys.readouterr().err
+        assert told in said.splitlines()[-1] and not (tmp_path / "new").exists(), said
