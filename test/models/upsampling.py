@@ -42,5 +42,7 @@ class Upsampling(nn.Module):
         line = self.wider(functional.interpolate(large.flatten(2), size=31, mode="linear"))
         line = functional.adaptive_avg_pool1d(line, 3).sum(2) + functional.adaptive_max_pool1d(line, 1).squeeze(2)
         blocks = self.blocks(functional.unfold(image, 2, stride=2, padding=1, dilation=1).swapaxes(1, 2)).mean(1)
+        tiles = functional.fold(torch.sin(functional.unfold(image, 3, stride=2, padding=1)), (SIDE, SIDE), 3, stride=2, padding=1)
+        blocks = blocks + (tiles * image).mean((2, 3))
         both = uneven.mean((2, 3)) + smooth.sum((2, 3)) * 0.1 + nearest.mean((2, 3))
         return self.head(torch.concatenate((parts, torch.multiply(line, 0.1) + both, blocks), 1))

@@ -2,6 +2,7 @@
 
 #include "dtc-io/CheckedSize.h"
 #include "dtc/Import/Build/HostElementwise.h"
+#include "dtc/Import/Build/TransposedConvolution.h"
 
 using namespace mlir;
 
@@ -175,6 +176,44 @@ FailureOr<Tensor> averagePool(Conversion &node, const Tensor &input, Window wind
   if (failed(average))
     return failure();
   return Tensor(*average);
+}
+
+FailureOr<Tensor> sumBlocks(Conversion &node, const Tensor &blocks, const Window &window,
+                            ArrayRef<int64_t> image) {
+  const Shape input = blocks.shape();
+  if (input.size() != 3)
+    return LogicalResult(node.error() << "has attributes for another number of dimensions");
+  if (failed(checkWindow(node, window, image)))
+    return failure();
+  const io::CheckedSize positions = io::CheckedSize::product(window.kernel);
+  if (failed(node.chargeNodes(positions ? *positions : INT64_MAX)))
+    return failure();
+  if (input[1] % *positions != 0)
+    return LogicalResult(node.error() << "operands of shapes that do not fit");
+  Shape columns = {input[0], input[1] / *positions}, full = columns, interior(2, 0);
+  llvm::append_range(columns, outputSizes(window, image));
+  for (size_t i = 0; i < image.size(); ++i) {
+    full.push_back(image[i] + window.low[i] + window.high[i]);
+    interior.push_back(window.strides[i] - 1);
+  }
+  if (failed(node.checkShape(full)))
+    return failure();
+  if (product(ArrayRef(columns).drop_front(2)) != input[2])
+    return LogicalResult(node.error() << "operands of shapes that do not fit");
+  Emitter &emit = node.emit;
+  Value x = reshape(emit, node.value(blocks), {input[0], columns[1], *positions, input[2]}), sum;
+  int64_t position = 0;
+  forEachIndex(window.kernel, [&](ArrayRef<int64_t> k) {
+    Shape low = {0, 0};
+    for (size_t i = 0; i < image.size(); ++i)
+      low.push_back(k[i] * window.dilations[i]);
+    Value part = reshape(emit, sliceDim(emit, x, 2, position++, 1), columns);
+    part = spreadOut(emit, part, full, low, interior);
+    sum = sum ? arith::AddFOp::create(emit, sum, part).getResult() : part;
+  });
+  for (size_t i = 0; i < image.size(); ++i)
+    sum = sliceDim(emit, sum, i + 2, window.low[i], image[i]);
+  return Tensor(sum);
 }
 
 } // namespace dtc::import

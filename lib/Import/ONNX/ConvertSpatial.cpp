@@ -79,43 +79,12 @@ static LogicalResult convertCol2Im(NodeConverter &node) {
   window.kernel = *block;
   window.strides = node.attrInts("strides").value_or(Shape(n, 1));
   window.dilations = node.attrInts("dilations").value_or(Shape(n, 1));
-  const Shape pads = node.attrInts("pads").value_or(Shape(2 * n, 0)), input = node.input(0).shape();
-  if (pads.size() != 2 * n || n == 0 || input.size() != 3)
+  const Shape pads = node.attrInts("pads").value_or(Shape(2 * n, 0));
+  if (pads.size() != 2 * n || n == 0)
     return node.error() << "has attributes for another number of dimensions";
   window.low.assign(pads.begin(), pads.begin() + n);
   window.high.assign(pads.begin() + n, pads.end());
-  if (failed(checkWindow(node, window, *image)))
-    return failure();
-  const io::CheckedSize positions = io::CheckedSize::product(*block);
-  if (failed(node.chargeNodes(positions ? *positions : INT64_MAX)))
-    return failure();
-  if (input[1] % *positions != 0)
-    return node.error() << "operands of shapes that do not fit";
-  Shape columns = {input[0], input[1] / *positions}, full = columns, interior(2, 0);
-  for (size_t i = 0; i < n; ++i) {
-    const int64_t extent = ((*block)[i] - 1) * window.dilations[i] + 1;
-    full.push_back((*image)[i] + window.low[i] + window.high[i]);
-    columns.push_back((full.back() - extent) / window.strides[i] + 1);
-    interior.push_back(window.strides[i] - 1);
-  }
-  if (failed(node.checkShape(full)))
-    return failure();
-  if (product(ArrayRef(columns).drop_front(2)) != input[2])
-    return node.error() << "operands of shapes that do not fit";
-  Emitter &emit = node.emit;
-  Value x = reshape(emit, node.value(0), {input[0], columns[1], *positions, input[2]}), sum;
-  int64_t position = 0;
-  forEachIndex(*block, [&](ArrayRef<int64_t> k) {
-    Shape low = {0, 0};
-    for (size_t i = 0; i < n; ++i)
-      low.push_back(k[i] * window.dilations[i]);
-    Value part = reshape(emit, sliceDim(emit, x, 2, position++, 1), columns);
-    part = spreadOut(emit, part, full, low, interior);
-    sum = sum ? arith::AddFOp::create(emit, sum, part).getResult() : part;
-  });
-  for (size_t i = 0; i < n; ++i)
-    sum = sliceDim(emit, sum, i + 2, window.low[i], (*image)[i]);
-  return node.define(sum);
+  return node.define(sumBlocks(node, node.input(0), window, *image));
 }
 
 static LogicalResult convertDepthToSpace(NodeConverter &node) {

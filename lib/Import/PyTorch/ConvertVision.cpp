@@ -152,6 +152,17 @@ static LogicalResult convertBlocks(AtenConverter &node) {
                                                  {x[0], x[1] * product(*kernel), product(count)}));
 }
 
+static LogicalResult convertFold(AtenConverter &node) {
+  auto self = node.tensor("self");
+  auto image = node.integers("output_size"), kernel = node.integers("kernel_size");
+  if (failed(self) || failed(image) || failed(kernel))
+    return failure();
+  if (image->size() != 2 || kernel->size() != 2)
+    return node.error() << "is supported on batches of images only";
+  auto window = readWindow(node, *kernel, "stride", {1, 1}, *image);
+  return failed(window) ? failure() : node.define(sumBlocks(node, *self, *window, *image));
+}
+
 void addVision(AtenTable &table) {
   for (const char *op :
        {"aten.conv1d", "aten.conv2d", "aten.conv3d", "aten.convolution", "aten._convolution_mode"})
@@ -162,6 +173,7 @@ void addVision(AtenTable &table) {
   for (const char *op : {"aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d"})
     table[op] = convertConvolution;
   table["aten.im2col"] = convertBlocks;
+  table["aten.col2im"] = convertFold;
 }
 
 } // namespace dtc::import

@@ -35,5 +35,9 @@ llvm::FailureOr<Tensor> sumPool(Conversion &node, const Tensor &input, Window wi
                                 bool ceilMode);
 llvm::FailureOr<Tensor> averagePool(Conversion &node, const Tensor &input, Window window,
                                     bool ceilMode, bool includePad);
+/// The elements under each place of a window, [batch, channel * window, places], summed up where
+/// windows overlap: [batch, channel, `image`...]. The window is checked.
+llvm::FailureOr<Tensor> sumBlocks(Conversion &node, const Tensor &blocks, const Window &window,
+                                  llvm::ArrayRef<int64_t> image);
 
 } // namespace dtc::import
