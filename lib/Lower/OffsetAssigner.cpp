@@ -13,10 +13,6 @@ uint64_t alignTo(uint64_t size, uint64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
-bool liveTogether(const Interval &a, const Interval &b) {
-  return a.first <= b.last && b.first <= a.last;
-}
-
 /// A buffer that has its place. Kept side by side, as placing compares with all of them.
 struct Placed {
   uint64_t offset, end;
@@ -147,21 +143,6 @@ OffsetAssignment assignOffsets(const std::vector<Interval> &given, uint64_t alig
   }
   best.lowerBound = lowerBound;
   return best;
-}
-
-std::pair<int64_t, int64_t> findOverlap(const std::vector<Interval> &intervals,
-                                        const std::vector<uint64_t> &offsets) {
-  for (size_t a = 0; a < intervals.size(); ++a) {
-    for (size_t b = a + 1; b < intervals.size(); ++b) {
-      if (intervals[a].size == 0 || intervals[b].size == 0 ||
-          !liveTogether(intervals[a], intervals[b]))
-        continue;
-      if (offsets[a] < offsets[b] + intervals[b].size &&
-          offsets[b] < offsets[a] + intervals[a].size)
-        return {static_cast<int64_t>(a), static_cast<int64_t>(b)};
-    }
-  }
-  return {-1, -1};
 }
 
 } // namespace dtc::lower

@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace dtc::lower {
@@ -31,10 +30,6 @@ struct OffsetAssignment {
   std::vector<uint64_t> offsets; ///< one per interval, aligned
   uint64_t total = 0;            ///< bytes of the arena, aligned
   uint64_t lowerBound = 0;       ///< peakBytes; no assignment takes less
-  /// Share of the arena beyond the lower bound.
-  double fragmentation() const {
-    return total == 0 ? 0.0 : static_cast<double>(total - lowerBound) / static_cast<double>(total);
-  }
 };
 
 /// Most bytes live at one moment, with sizes rounded up to `alignment`, a power of two.
@@ -42,10 +37,5 @@ uint64_t peakBytes(const std::vector<Interval> &intervals, uint64_t alignment = 
 
 /// Places the intervals. Sizes are rounded up to `alignment`, a power of two.
 OffsetAssignment assignOffsets(const std::vector<Interval> &intervals, uint64_t alignment = 64);
-
-/// The indices of two intervals that overlap in both time and address; {-1, -1} when there are
-/// none. This checks an assignment independently.
-std::pair<int64_t, int64_t> findOverlap(const std::vector<Interval> &intervals,
-                                        const std::vector<uint64_t> &offsets);
 
 } // namespace dtc::lower
