@@ -1,6 +1,7 @@
 #include "dtc/Target/PartCompiler.h"
 #include "dtc/Target/KernelCache.h"
 
+#include "mlir/IR/Verifier.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/IR/LLVMContext.h"
@@ -166,6 +167,32 @@ llvm::Expected<std::vector<std::vector<char>>> PartCompiler::finish() {
     all.push_back(std::move(part.code));
   }
   return all;
+}
+
+LogicalResult PartwiseCompilation::add(exec::KernelOp kernel) {
+  if (failed(verify(kernel)))
+    return failure();
+  FailureOr<OwningOpRef<ModuleOp>> module = emit(kernel);
+  if (failed(module))
+    return failure();
+  FailureOr<size_t> part = parts.handIn(**module);
+  if (failed(part))
+    return failure();
+  symbols.push_back(kernel.getSymName().str());
+  partOf.push_back(*part);
+  return success();
+}
+
+LogicalResult PartwiseCompilation::close() {
+  parts.close();
+  return success();
+}
+
+llvm::Expected<CodeObject> PartwiseCompilation::finish() {
+  auto compiled = parts.finish();
+  if (!compiled)
+    return compiled.takeError();
+  return link(std::move(*compiled));
 }
 
 } // namespace dtc::target

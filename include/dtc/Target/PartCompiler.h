@@ -8,8 +8,9 @@
 // Equal parts are compiled once. What an earlier compilation kept of them isn't compiled at all.
 #pragma once
 
+#include "dtc/Target/Target.h"
+
 #include "mlir/IR/BuiltinOps.h"
-#include "llvm/Support/Error.h"
 
 #include <functional>
 #include <memory>
@@ -58,6 +59,28 @@ public:
 private:
   struct State;
   std::unique_ptr<State> state;
+};
+
+/// A compilation in which each kernel is a part, or shares that of an equal one before.
+class PartwiseCompilation : public KernelCompilation {
+public:
+  mlir::LogicalResult add(exec::KernelOp kernel) final;
+  mlir::LogicalResult close() final;
+  llvm::Expected<CodeObject> finish() final;
+
+protected:
+  PartwiseCompilation(unsigned threads, PartMethod method) : parts(threads, std::move(method)) {}
+
+  /// What a kernel does as a module of its own, which doesn't tell the kernel's name.
+  virtual mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(exec::KernelOp kernel) const = 0;
+  /// Makes the artifact's code of the compiled parts.
+  virtual llvm::Expected<CodeObject> link(std::vector<std::vector<char>> parts) const = 0;
+
+  std::vector<std::string> symbols; ///< of the kernels
+  std::vector<size_t> partOf;       ///< by kernel
+
+private:
+  PartCompiler parts;
 };
 
 } // namespace dtc::target

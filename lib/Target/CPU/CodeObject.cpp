@@ -2,8 +2,6 @@
 #include "LoopEmitter.h"
 #include "MachineCode.h"
 
-#include "dtc/Target/PartCompiler.h"
-
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
@@ -27,8 +25,40 @@ using namespace kernels;
 /// The function of a part; kernels with the same loops have different names.
 static constexpr StringRef kLoopsName = "loops";
 
-/// The loops of a kernel, in a module of their own.
-static FailureOr<OwningOpRef<ModuleOp>> emitLoops(exec::KernelOp kernel) {
+static LogicalResult lowerToLLVM(ModuleOp module) {
+  PassManager passes(module.getContext());
+  passes.enableVerifier(false); // once at the end, not after each
+  passes.addPass(createSCFToControlFlowPass());
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createConvertMathToLibmPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  passes.addPass(createConvertFuncToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  return failed(passes.run(module)) ? failure() : verify(module);
+}
+
+static std::shared_ptr<ObjectCompiler> compilerFor(const CompileOptions &options) {
+  return std::make_shared<ObjectCompiler>(
+      options.cpu.empty() ? hostProcessor() : Processor{options.cpu, options.features});
+}
+
+KernelCompilation::KernelCompilation(unsigned threads, std::shared_ptr<ObjectCompiler> compiler)
+    : PartwiseCompilation(threads, {compiler->code(), lowerToLLVM,
+                                    [compiler](auto &part) { return compiler->compile(part); }}),
+      compiler(compiler) {}
+
+KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions &options)
+    : KernelCompilation(options.threads, compilerFor(options)) {
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  context.appendDialectRegistry(registry);
+  context.loadDialect<LLVM::LLVMDialect, scf::SCFDialect, cf::ControlFlowDialect>();
+}
+
+/// Its loops.
+FailureOr<OwningOpRef<ModuleOp>> KernelCompilation::emit(exec::KernelOp kernel) const {
   Block &body = kernel.getBody().front();
   FailureOr<KernelPlan> plan = planKernel(body);
   if (failed(plan))
@@ -48,110 +78,29 @@ static FailureOr<OwningOpRef<ModuleOp>> emitLoops(exec::KernelOp kernel) {
   return loops;
 }
 
-static LogicalResult lowerToLLVM(ModuleOp module) {
-  PassManager passes(module.getContext());
-  passes.enableVerifier(false); // once at the end, not after each
-  passes.addPass(createSCFToControlFlowPass());
-  passes.addPass(createConvertMathToLLVMPass());
-  passes.addPass(createConvertMathToLibmPass());
-  passes.addPass(createArithToLLVMConversionPass());
-  passes.addPass(createConvertControlFlowToLLVMPass());
-  passes.addPass(createConvertFuncToLLVMPass());
-  passes.addPass(createReconcileUnrealizedCastsPass());
-  return failed(passes.run(module)) ? failure() : verify(module);
-}
-
-static Processor processorOf(const CompileOptions &options) {
-  return options.cpu.empty() ? hostProcessor() : Processor{options.cpu, options.features};
-}
-
-struct KernelCompilation::State {
-  explicit State(const CompileOptions &options)
-      : compiler(processorOf(options)),
-        parts(options.threads, {compiler.code(), lowerToLLVM,
-                                [this](auto &part) { return compiler.compile(part); }}) {}
-
-  ObjectCompiler compiler;
-  std::vector<std::string> symbols;
-  std::vector<std::string> ofParts;     ///< by part: the symbol of the first kernel that has it
-  std::vector<std::string> definitions; ///< SAME=SYMBOL of the others
-  target::PartCompiler parts;
-};
-
-KernelCompilation::~KernelCompilation() = default;
-
-KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions &options)
-    : state(std::make_unique<State>(options)) {
-  DialectRegistry registry;
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
-  context.appendDialectRegistry(registry);
-  context.loadDialect<LLVM::LLVMDialect, scf::SCFDialect, cf::ControlFlowDialect>();
-}
-
-LogicalResult KernelCompilation::add(exec::KernelOp kernel) {
-  if (failed(verify(kernel)))
-    return failure();
-  FailureOr<OwningOpRef<ModuleOp>> loops = emitLoops(kernel);
-  if (failed(loops))
-    return failure();
-  FailureOr<size_t> part = state->parts.handIn(**loops);
-  if (failed(part))
-    return failure();
-  std::string symbol = kernel.getSymName().str();
-  state->symbols.push_back(symbol);
-  if (*part == state->ofParts.size())
-    state->ofParts.push_back(symbol);
-  else
-    state->definitions.push_back(symbol + "=" + state->ofParts[*part]);
-  return success();
-}
-
-LogicalResult KernelCompilation::close() {
-  state->parts.close();
-  return success();
-}
-
-/// Of all parts, each with its symbol.
-llvm::Expected<std::vector<std::vector<char>>> KernelCompilation::finishObjects() {
-  auto objects = state->parts.finish();
-  if (!objects)
-    return objects.takeError();
-  for (auto [object, symbol] : llvm::zip_equal(*objects, state->ofParts)) {
+/// A part has the symbol of the first kernel that it belongs to, and the others are defined as
+/// that.
+llvm::Expected<target::CodeObject>
+KernelCompilation::link(std::vector<std::vector<char>> objects) const {
+  std::vector<std::string> features = recordedFeatures(compiler->processor.features);
+  if (symbols.empty()) // libraries do it all
+    return target::CodeObject{{}, {}, std::move(features), {}};
+  std::vector<std::string> ofParts, definitions; // SAME=SYMBOL
+  for (auto [symbol, part] : llvm::zip_equal(symbols, partOf))
+    if (part == ofParts.size())
+      ofParts.push_back(symbol);
+    else
+      definitions.push_back(symbol + "=" + ofParts[part]);
+  for (auto [object, symbol] : llvm::zip_equal(objects, ofParts)) {
     auto renamed = renameSymbol(object, kLoopsName, symbol);
     if (!renamed)
       return renamed.takeError();
     object = std::move(*renamed);
   }
-  return objects;
-}
-
-llvm::Expected<target::CodeObject> KernelCompilation::finish() {
-  auto objects = finishObjects();
-  if (!objects)
-    return objects.takeError();
-  if (state->symbols.empty()) // libraries do it all
-    return target::CodeObject{{}, {}, recordedFeatures(state->compiler.processor.features), {}};
-  auto linked = linkSharedObject(*objects, state->symbols, state->definitions);
+  auto linked = linkSharedObject(objects, symbols, definitions);
   if (!linked)
     return linked.takeError();
-  return target::CodeObject{{{"kernels.so", std::move(*linked)}},
-                            state->symbols,
-                            recordedFeatures(state->compiler.processor.features),
-                            {}};
-}
-
-FailureOr<target::CodeObject> compileKernels(ModuleOp module, const CompileOptions &options) {
-  KernelCompilation kernels(*module.getContext(), options);
-  for (auto kernel : module.getOps<exec::KernelOp>())
-    if (failed(kernels.add(kernel)))
-      return failure();
-  if (failed(kernels.close()))
-    return failure();
-  llvm::Expected<target::CodeObject> code = kernels.finish();
-  if (!code)
-    return module.emitError() << llvm::toString(code.takeError());
-  return std::move(*code);
+  return target::CodeObject{{{"kernels.so", std::move(*linked)}}, symbols, std::move(features), {}};
 }
 
 } // namespace dtc::cpu

@@ -1,7 +1,8 @@
 #include "MachineCode.h"
 
+#include "dtc/Target/EmitCode.h"
+
 #include "llvm/IR/LLVMContext.h"
-#include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
@@ -9,7 +10,6 @@
 #include "llvm/ObjCopy/ELF/ELFConfig.h"
 #include "llvm/ObjCopy/ELF/ELFObjcopy.h"
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/TargetParser/Host.h"
@@ -49,22 +49,6 @@ static Expected<std::unique_ptr<TargetMachine>> targetMachine(const Processor &p
   if (!machine || !machine->getMCSubtargetInfo()->isCPUStringValid(processor.name))
     return error("unknown processor: " + processor.name);
   return machine;
-}
-
-static void optimize(Module &module, TargetMachine &machine) {
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.LoopInterleaving = true;
-  PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O2).run(module, modules);
 }
 
 static void setAttributes(Module &module, const Processor &processor) {
@@ -108,20 +92,14 @@ Expected<std::vector<char>> ObjectCompiler::compile(target::TranslatedModule &tr
   if (!machine)
     return machine.takeError();
   Module &module = *translated.module;
-  module.setDataLayout((*machine)->createDataLayout());
-  module.setTargetTriple((*machine)->getTargetTriple());
   setAttributes(module, processor);
-  optimize(module, **machine);
-  SmallVector<char, 0> bytes;
-  raw_svector_ostream stream(bytes);
-  legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile,
-                                      /*DisableVerify=*/true))
-    return error("the target writes no object files");
-  passes.run(module);
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.LoopInterleaving = true;
+  auto object = target::emitCode(module, **machine, OptimizationLevel::O2, tuning,
+                                 CodeGenFileType::ObjectFile);
   std::lock_guard lock(mutex);
   idle.push_back(std::move(*machine));
-  return std::vector<char>(bytes.begin(), bytes.end());
+  return object;
 }
 
 Expected<std::vector<char>> renameSymbol(ArrayRef<char> object, StringRef from, StringRef to) {

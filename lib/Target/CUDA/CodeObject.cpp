@@ -27,8 +27,8 @@ using namespace mlir;
 
 namespace dtc::cuda {
 
-/// The threads of a kernel, in a module of their own.
-static FailureOr<OwningOpRef<ModuleOp>> emitThreads(exec::KernelOp kernel) {
+/// Its threads.
+FailureOr<OwningOpRef<ModuleOp>> KernelCompilation::emit(exec::KernelOp kernel) const {
   Block &body = kernel.getBody().front();
   FailureOr<KernelPlan> plan = planKernel(body);
   if (failed(plan))
@@ -58,20 +58,8 @@ static LogicalResult lowerToLLVM(ModuleOp module) {
   return failed(passes.run(module)) ? failure() : verify(module);
 }
 
-struct KernelCompilation::State {
-  explicit State(const CompileOptions &options)
-      : options(options), parts(options.threads, {"PTX", lowerToLLVM, compilePtx}) {}
-
-  CompileOptions options;
-  std::vector<std::string> symbols;
-  std::vector<size_t> partOf; ///< by kernel
-  target::PartCompiler parts;
-};
-
-KernelCompilation::~KernelCompilation() = default;
-
 KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions &options)
-    : state(std::make_unique<State>(options)) {
+    : PartwiseCompilation(options.threads, {"PTX", lowerToLLVM, compilePtx}), options(options) {
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
@@ -79,25 +67,6 @@ KernelCompilation::KernelCompilation(MLIRContext &context, const CompileOptions 
   context.appendDialectRegistry(registry);
   context
       .loadDialect<LLVM::LLVMDialect, NVVM::NVVMDialect, scf::SCFDialect, cf::ControlFlowDialect>();
-}
-
-LogicalResult KernelCompilation::add(exec::KernelOp kernel) {
-  if (failed(verify(kernel)))
-    return failure();
-  FailureOr<OwningOpRef<ModuleOp>> threads = emitThreads(kernel);
-  if (failed(threads))
-    return failure();
-  FailureOr<size_t> part = state->parts.handIn(**threads);
-  if (failed(part))
-    return failure();
-  state->symbols.push_back(kernel.getSymName().str());
-  state->partOf.push_back(*part);
-  return success();
-}
-
-LogicalResult KernelCompilation::close() {
-  state->parts.close();
-  return success();
 }
 
 static std::vector<char> bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
@@ -166,18 +135,16 @@ cubinsOf(const std::string &ptxas, ArrayRef<PtxKernel> kernels, const CompileOpt
   return files;
 }
 
-llvm::Expected<target::CodeObject> KernelCompilation::finish() {
-  auto parts = state->parts.finish();
-  if (!parts)
-    return parts.takeError();
+llvm::Expected<target::CodeObject>
+KernelCompilation::link(std::vector<std::vector<char>> parts) const {
   target::CodeObject code;
-  code.symbols = state->symbols;
+  code.symbols = symbols;
   code.features = {kOldestArchitecture};
   if (code.symbols.empty()) // libraries do it all
     return code;
   std::vector<PtxKernel> kernels;
-  for (auto [symbol, part] : llvm::zip_equal(state->symbols, state->partOf))
-    kernels.emplace_back(symbol, StringRef((*parts)[part].data(), (*parts)[part].size()));
+  for (auto [symbol, part] : llvm::zip_equal(symbols, partOf))
+    kernels.emplace_back(symbol, StringRef(parts[part].data(), parts[part].size()));
   code.files.push_back({"kernels.ptx", bytesOf(joinPtx(kernels))});
   std::string ptxas = findPtxas();
   if (ptxas.empty()) {
@@ -185,7 +152,7 @@ llvm::Expected<target::CodeObject> KernelCompilation::finish() {
                    "which the driver compiles at the start of each run";
     return code;
   }
-  auto cubins = cubinsOf(ptxas, kernels, state->options);
+  auto cubins = cubinsOf(ptxas, kernels, options);
   if (!cubins)
     return cubins.takeError();
   llvm::move(*cubins, std::back_inserter(code.files));

@@ -1,9 +1,9 @@
 #include "Ptx.h"
 
-#include "llvm/IR/LegacyPassManager.h"
+#include "dtc/Target/EmitCode.h"
+
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -49,37 +49,14 @@ static Expected<std::unique_ptr<TargetMachine>> targetMachine() {
   return machine;
 }
 
-static void optimize(Module &module, TargetMachine &machine) {
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager components;
-  ModuleAnalysisManager modules;
-  PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = false; // threads are the vectors
-  PassBuilder builder(&machine, tuning);
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
-}
-
 Expected<std::vector<char>> compilePtx(target::TranslatedModule &translated) {
   auto machine = targetMachine();
   if (!machine)
     return machine.takeError();
-  Module &module = *translated.module;
-  module.setDataLayout((*machine)->createDataLayout());
-  module.setTargetTriple((*machine)->getTargetTriple());
-  optimize(module, **machine);
-  SmallVector<char, 0> bytes;
-  raw_svector_ostream stream(bytes);
-  legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::AssemblyFile))
-    return error("the back end for PTX writes no PTX");
-  passes.run(module);
-  return std::vector<char>(bytes.begin(), bytes.end());
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = tuning.SLPVectorization = false; // threads are the vectors
+  return target::emitCode(*translated.module, **machine, OptimizationLevel::O3, tuning,
+                          CodeGenFileType::AssemblyFile);
 }
 
 } // namespace dtc::cuda

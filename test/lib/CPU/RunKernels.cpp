@@ -65,7 +65,8 @@ struct RunKernelsPass : PassWrapper<RunKernelsPass, OperationPass<ModuleOp>> {
     cpu::CompileOptions options;
     options.cpu = cpu;
     auto before = std::chrono::steady_clock::now();
-    FailureOr<target::CodeObject> code = cpu::compileKernels(getOperation(), options);
+    cpu::KernelCompilation kernels(getContext(), options);
+    FailureOr<target::CodeObject> code = compileAll(kernels, getOperation());
     if (failed(code))
       return signalPassFailure();
     if (time)

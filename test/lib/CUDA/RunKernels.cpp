@@ -22,14 +22,9 @@ namespace {
 /// The PTX of all kernels of the module.
 FailureOr<std::string> compilePtx(ModuleOp module) {
   cuda::KernelCompilation kernels(*module.getContext(), {});
-  for (auto kernel : module.getOps<exec::KernelOp>())
-    if (failed(kernels.add(kernel)))
-      return failure();
-  if (failed(kernels.close()))
+  FailureOr<target::CodeObject> code = compileAll(kernels, module);
+  if (failed(code))
     return failure();
-  llvm::Expected<target::CodeObject> code = kernels.finish();
-  if (!code)
-    return module.emitError() << llvm::toString(code.takeError());
   if (code->files.empty())
     return std::string();
   return std::string(code->files[0].bytes.begin(), code->files[0].bytes.end());

@@ -167,6 +167,18 @@ static KernelBuffers buffersOf(func::FuncOp func, const Tensors &inputs) {
   return buffers;
 }
 
+FailureOr<target::CodeObject> compileAll(target::KernelCompilation &kernels, ModuleOp module) {
+  for (auto kernel : module.getOps<exec::KernelOp>())
+    if (failed(kernels.add(kernel)))
+      return failure();
+  if (failed(kernels.close()))
+    return failure();
+  llvm::Expected<target::CodeObject> code = kernels.finish();
+  if (!code)
+    return module.emitError() << llvm::toString(code.takeError());
+  return std::move(*code);
+}
+
 KernelBuffers drawBuffers(exec::KernelOp kernel, const DrawOptions &options) {
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc());
   func::FuncOp func = asFunction(kernel, *module);

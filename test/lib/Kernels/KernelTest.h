@@ -3,6 +3,7 @@
 
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Interpreter/Interpreter.h"
+#include "dtc/Target/Target.h"
 
 #include "mlir/Pass/Pass.h"
 
@@ -16,6 +17,10 @@ using Buffer = std::vector<char>;
 struct KernelBuffers {
   std::vector<Buffer> inputs, results;
 };
+
+/// Compiles all kernels of a module and waits.
+mlir::FailureOr<target::CodeObject> compileAll(target::KernelCompilation &kernels,
+                                               mlir::ModuleOp module);
 
 class KernelRunner {
 public:

@@ -1,13 +1,15 @@
 // Kernels as machine code of processors.
 #pragma once
 
-#include "dtc/Target/Target.h"
+#include "dtc/Target/PartCompiler.h"
 
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace dtc::cpu {
+
+class ObjectCompiler;
 
 struct CompileOptions {
   std::string cpu;                   ///< LLVM's name; empty: the host's, with its features
@@ -19,23 +21,16 @@ struct CompileOptions {
 /// only visible symbols are the kernels (rt::KernelFunction, see
 /// dtc-rt/Program/PackageFormat.h). Kernels of the same loops, as those of more or fewer rows,
 /// share code, and target::KernelCache keeps it for later compilations.
-class KernelCompilation : public target::KernelCompilation {
+class KernelCompilation : public target::PartwiseCompilation {
 public:
   KernelCompilation(mlir::MLIRContext &context, const CompileOptions &options);
-  ~KernelCompilation() override;
-
-  mlir::LogicalResult add(exec::KernelOp kernel) override;
-  mlir::LogicalResult close() override;
-  llvm::Expected<target::CodeObject> finish() override;
 
 private:
-  struct State;
-  llvm::Expected<std::vector<std::vector<char>>> finishObjects();
+  explicit KernelCompilation(unsigned threads, std::shared_ptr<ObjectCompiler> compiler);
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(exec::KernelOp kernel) const override;
+  llvm::Expected<target::CodeObject> link(std::vector<std::vector<char>> objects) const override;
 
-  std::unique_ptr<State> state;
+  std::shared_ptr<ObjectCompiler> compiler; ///< which threads use until all are done
 };
-
-/// Compiles every exec.kernel of the module and waits.
-mlir::FailureOr<target::CodeObject> compileKernels(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace dtc::cpu

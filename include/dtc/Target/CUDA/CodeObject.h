@@ -1,9 +1,8 @@
 // Kernels as code of GPUs: PTX, and a cubin of each kernel for each architecture.
 #pragma once
 
-#include "dtc/Target/Target.h"
+#include "dtc/Target/PartCompiler.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,19 +16,15 @@ struct CompileOptions {
 /// `kernels.ptx`, which every GPU from sm_80 on can take, and, where ptxas is found,
 /// `sm_90/rows_0.cubin` and so on. A kernel is an entry with a pointer for each operand, then for
 /// each result.
-class KernelCompilation : public target::KernelCompilation {
+class KernelCompilation : public target::PartwiseCompilation {
 public:
   KernelCompilation(mlir::MLIRContext &context, const CompileOptions &options);
-  ~KernelCompilation() override;
-
-  mlir::LogicalResult add(exec::KernelOp kernel) override;
-  mlir::LogicalResult close() override;
-  llvm::Expected<target::CodeObject> finish() override;
 
 private:
-  struct State;
+  mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> emit(exec::KernelOp kernel) const override;
+  llvm::Expected<target::CodeObject> link(std::vector<std::vector<char>> parts) const override;
 
-  std::unique_ptr<State> state;
+  CompileOptions options;
 };
 
 } // namespace dtc::cuda
