@@ -9,6 +9,7 @@
 // takes part in the products. What it makes is read by nobody, and its gradient is zero.
 #include "Reshapes.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Dialect/Graph/StepOps.h"
 #include "dtc/Dialect/Graph/TokenChoices.h"
 #include "dtc/Raise/Passes.h"
@@ -387,7 +388,7 @@ struct ExpertSlots : impl::ExpertSlotsBase<ExpertSlots> {
   using ExpertSlotsBase::ExpertSlotsBase;
 
   void runOnOperation() override {
-    auto func = getOperation().lookupSymbol<func::FuncOp>("forward");
+    auto func = graph::findFunction(getOperation(), graph::kForward);
     if (!func || func.isExternal() || (parts <= 1 && sections <= 1 && capacity <= 0 && !each))
       return;
     const bool isOfEach = each && capacity <= 0 && keepsZerosFinite(func);

@@ -1,6 +1,7 @@
 // Numbers dropouts and gives them the keys of the samples.
 #include "BatchTrace.h"
 #include "dtc/Dialect/Graph/RandomOps.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Raise/Passes.h"
 
 using namespace mlir;
@@ -81,7 +82,7 @@ static LogicalResult keyDropouts(func::FuncOp func) {
 namespace {
 struct KeyDropout : impl::KeyDropoutBase<KeyDropout> {
   void runOnOperation() override {
-    auto func = getOperation().lookupSymbol<func::FuncOp>("forward");
+    auto func = graph::findFunction(getOperation(), graph::kForward);
     if (func && !func.isExternal() && failed(keyDropouts(func)))
       signalPassFailure();
   }

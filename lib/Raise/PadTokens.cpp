@@ -13,6 +13,7 @@
 #include "BatchPlace.h"
 #include "dtc/Raise/Passes.h"
 
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Dialect/Graph/StopGradientOp.h"
 #include "dtc/Dialect/Graph/TokenPadding.h"
 
@@ -315,7 +316,7 @@ struct PadTokens : impl::PadTokensBase<PadTokens> {
   using PadTokensBase::PadTokensBase;
 
   void runOnOperation() override {
-    if (auto func = getOperation().lookupSymbol<func::FuncOp>("forward"); func && ranks > 1)
+    if (auto func = graph::findFunction(getOperation(), graph::kForward); func && ranks > 1)
       padTokens(func, ranks);
   }
 };

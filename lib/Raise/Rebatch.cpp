@@ -9,6 +9,7 @@
 #include "dtc/Raise/Passes.h"
 
 #include "dtc-io/CheckedSize.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/PatternMatch.h"
@@ -233,7 +234,7 @@ struct Rebatch : impl::RebatchBase<Rebatch> {
   using RebatchBase::RebatchBase;
 
   void runOnOperation() override {
-    auto func = getOperation().lookupSymbol<func::FuncOp>("forward");
+    auto func = graph::findFunction(getOperation(), graph::kForward);
     if (!func || func.isExternal())
       return;
     if (batch < 1) {

@@ -1,4 +1,5 @@
 #include "dtc/Dialect/Graph/Graph.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Raise/Passes.h"
 
 using namespace mlir;
@@ -55,7 +56,7 @@ struct ViewParameters : impl::ViewParametersBase<ViewParameters> {
 
   void runOnOperation() override {
     SymbolTable symbols(getOperation());
-    auto func = symbols.lookup<func::FuncOp>("forward");
+    auto func = symbols.lookup<func::FuncOp>(graph::kForward);
     if (!func || func.isExternal())
       return;
     for (BlockArgument argument : func.getArguments()) {

@@ -1,6 +1,7 @@
 // The halves of a file become f32, so that what follows sees one graph however it was exported.
 #include "OverflowGuards.h"
 #include "Rounding.h"
+#include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Raise/Emit.h"
 #include "dtc/Raise/Passes.h"
 
@@ -40,7 +41,7 @@ struct WidenHalves : impl::WidenHalvesBase<WidenHalves> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto func = module.lookupSymbol<func::FuncOp>("forward");
+    auto func = graph::findFunction(module, graph::kForward);
     rounded.clear();
     // Without parameters the file's types are all there is to go by.
     if (!func || func.isExternal() || module.getOps<graph::ParameterOp>().empty())

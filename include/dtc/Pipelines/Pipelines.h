@@ -4,13 +4,13 @@
 //     dtc-opt plan.mlir --dtc-pipeline=partition          what --emit=partition prints
 //     dtc-opt plan.mlir --dtc-pipeline="partition bucket-bytes=1"
 //
-//     name        from                         to                                   options of
-//     raise       what an importer wrote       @forward in raised ops               RaisePipeline
-//     slots       @forward                     mixtures whose rows have slots dtc-expert-slots
-//     padding     @forward                     convolutions that pad evenly   PaddingPipeline
-//     train       @forward                     @loss_and_grads, @update             dtc-train
-//     partition   the above with shardings     local shapes, collectives PartitionPipeline schedule
-//     that                         kernels, a list of calls, memory     SchedulePipeline
+//     name        from                       to                                 options of
+//     raise       what an importer wrote     @forward in raised ops             RaisePipeline
+//     slots       @forward                   mixtures whose rows have slots     SlotsPipeline
+//     padding     @forward                   convolutions that pad evenly       PaddingPipeline
+//     train       @forward                   @loss_and_grads, @update           TrainOptions
+//     partition   the above with shardings   local shapes, collectives          PartitionPipeline
+//     schedule    what partition gives       kernels, a list of calls, memory   SchedulePipeline
 //
 // Importing, planning and lowering are no passes: they read a file, search, and make machine code.
 #pragma once
