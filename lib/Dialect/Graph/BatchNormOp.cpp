@@ -14,10 +14,8 @@ static constexpr int64_t kChannels = 1;
 //===-- verification ------------------------------------------------------===//
 
 /// One number for each channel, of the type of statistics.
-static LogicalResult verifyStatistic(Operation *op, Value value, Value input, StringRef what) {
-  if (failed(verifyElementType(op, value, accumulatorType(input), what)))
-    return failure();
-  return verifyShape(op, value, shapeOf(input)[kChannels], what);
+static LogicalResult verifyOfChannels(Operation *op, Value value, Value input, StringRef what) {
+  return verifyStatistic(op, value, input, shapeOf(input)[kChannels], what);
 }
 
 /// Scale, bias and their gradients.
@@ -27,12 +25,6 @@ static LogicalResult verifyChannels(Operation *op, Value value, Value input, Str
   if (failed(verifyFloat(op, value, what)))
     return failure();
   return verifyShape(op, value, shapeOf(input)[kChannels], what);
-}
-
-static LogicalResult verifyLike(Operation *op, Value value, Value input, StringRef what) {
-  if (failed(verifySameElementType(op, value, input, what)))
-    return failure();
-  return verifyShape(op, value, shapeOf(input), what);
 }
 
 static LogicalResult verifyInput(Operation *op, Value input) {
@@ -73,9 +65,9 @@ LogicalResult BatchNormOp::verify() {
       failed(verifyChannels(*this, getScale(), getInput(), "scale")) ||
       failed(verifyChannels(*this, getBias(), getInput(), "bias")) ||
       failed(verifyLike(*this, getResult(), getInput(), "result")) ||
-      failed(verifyStatistic(*this, getMean(), getInput(), "mean")) ||
-      failed(verifyStatistic(*this, getRstd(), getInput(), "rstd")) ||
-      failed(verifyStatistic(*this, getVariance(), getInput(), "variance")))
+      failed(verifyOfChannels(*this, getMean(), getInput(), "mean")) ||
+      failed(verifyOfChannels(*this, getRstd(), getInput(), "rstd")) ||
+      failed(verifyOfChannels(*this, getVariance(), getInput(), "variance")))
     return failure();
   if (elementsOfChannel(getInput()) < 2)
     return emitOpError() << "needs several elements of each channel in a microbatch: "
@@ -88,8 +80,8 @@ LogicalResult BatchNormOp::verify() {
 
 LogicalResult BatchNormGradOp::verify() {
   if (failed(verifyInput(*this, getInput())) ||
-      failed(verifyStatistic(*this, getMean(), getInput(), "mean")) ||
-      failed(verifyStatistic(*this, getRstd(), getInput(), "rstd")) ||
+      failed(verifyOfChannels(*this, getMean(), getInput(), "mean")) ||
+      failed(verifyOfChannels(*this, getRstd(), getInput(), "rstd")) ||
       failed(verifyLike(*this, getGrad(), getInput(), "gradient")) ||
       failed(verifyChannels(*this, getScale(), getInput(), "scale")) ||
       failed(verifyLike(*this, getInputGrad(), getInput(), "input gradient")) ||

@@ -6,20 +6,6 @@
 using namespace mlir;
 using namespace dtc::graph;
 
-/// A per-row statistic: f32 (f64 for f64) of the shape `shape`.
-static LogicalResult verifyStatistic(Operation *op, Value value, Value input,
-                                     ArrayRef<int64_t> shape, StringRef what) {
-  if (failed(verifyElementType(op, value, accumulatorType(input), what)))
-    return failure();
-  return verifyShape(op, value, shape, what);
-}
-
-static LogicalResult verifyLike(Operation *op, Value value, Value input, StringRef what) {
-  if (failed(verifySameElementType(op, value, input, what)))
-    return failure();
-  return verifyShape(op, value, shapeOf(input), what);
-}
-
 //===-- softmax -----------------------------------------------------------===//
 
 LogicalResult SoftmaxOp::verify() {

@@ -49,6 +49,19 @@ LogicalResult verifySameElementType(Operation *op, Value value, Value other, Str
   return verifyElementType(op, value, getElementTypeOrSelf(other), what);
 }
 
+LogicalResult verifyLike(Operation *op, Value value, Value other, StringRef what) {
+  if (failed(verifySameElementType(op, value, other, what)))
+    return failure();
+  return verifyShape(op, value, shapeOf(other), what);
+}
+
+LogicalResult verifyStatistic(Operation *op, Value value, Value input, ArrayRef<int64_t> shape,
+                              StringRef what) {
+  if (failed(verifyElementType(op, value, accumulatorType(input), what)))
+    return failure();
+  return verifyShape(op, value, shape, what);
+}
+
 LogicalResult verifyFloat(Operation *op, Value value, StringRef what) {
   Type type = getElementTypeOrSelf(value);
   if (isa<FloatType>(type))

@@ -21,6 +21,12 @@ mlir::LogicalResult verifyElementType(mlir::Operation *op, mlir::Value value, ml
                                       llvm::StringRef what);
 mlir::LogicalResult verifySameElementType(mlir::Operation *op, mlir::Value value,
                                           mlir::Value other, llvm::StringRef what);
+/// The element type and the shape of `other`.
+mlir::LogicalResult verifyLike(mlir::Operation *op, mlir::Value value, mlir::Value other,
+                               llvm::StringRef what);
+/// A statistic of `input`: of the accumulator's type, and of this shape.
+mlir::LogicalResult verifyStatistic(mlir::Operation *op, mlir::Value value, mlir::Value input,
+                                    llvm::ArrayRef<int64_t> shape, llvm::StringRef what);
 mlir::LogicalResult verifyFloat(mlir::Operation *op, mlir::Value value, llvm::StringRef what);
 /// i32 or i64.
 mlir::LogicalResult verifyIndices(mlir::Operation *op, mlir::Value value, llvm::StringRef what);

@@ -2,20 +2,11 @@
 
 #include "dtc-io/CheckedSize.h"
 
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+
 using namespace mlir;
 
 namespace dtc::import {
-
-/// Strides of a row-major tensor of `shape`.
-static Shape rowMajor(ArrayRef<int64_t> shape) {
-  Shape strides(shape.size());
-  int64_t stride = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    strides[i] = stride;
-    stride *= shape[i];
-  }
-  return strides;
-}
 
 /// The reshaped constant, or null when it is too large to hold.
 static Host reshapeHost(const HostTensor &tensor, ArrayRef<int64_t> shape) {
@@ -41,7 +32,8 @@ static Host reshapeHost(const HostTensor &tensor, ArrayRef<int64_t> shape) {
     }
     return result;
   }
-  const Shape to = rowMajor(shape), from = rowMajor(tensor.shape), steps = tensor.strides();
+  const Shape to = computeStrides(shape), from = computeStrides(tensor.shape),
+              steps = tensor.strides();
   return rearrange(tensor, Shape(shape), Shape(shape), [&](ArrayRef<int64_t> index) {
     int64_t linear = dot(index, to), offset = 0;
     for (size_t i = 0; i < from.size(); ++i)
@@ -127,7 +119,7 @@ static Host concatHosts(ArrayRef<Tensor> parts, int64_t dim, const Shape &shape)
   if (!fitsConstant(first.element, stored))
     return {};
   auto result = std::make_shared<HostTensor>(first.element, shape, stored);
-  const Shape steps = rowMajor(stored);
+  const Shape steps = computeStrides(stored);
   int64_t start = 0;
   for (const Tensor &part : parts) {
     Shape region = stored;

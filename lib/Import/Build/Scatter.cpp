@@ -22,13 +22,6 @@ struct Writes {
 };
 } // namespace
 
-static Shape rowMajor(ArrayRef<int64_t> shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
 /// To be called before a position is stored for each row.
 static LogicalResult checkRows(Conversion &node, int64_t size) {
   if (fitsConstant(node.emit.getI64Type(), {size}))
@@ -188,7 +181,7 @@ FailureOr<Tensor> scatterElements(Conversion &node, const Tensor &data, const Te
   Host known = normalizeIndices(node, at.host, shape[axis]);
   if (!known || failed(node.chargeNodes(known->size() / 64)))
     return failure();
-  const Shape strides = rowMajor(shape);
+  const Shape strides = computeStrides(shape);
   Writes writes{{}, reshapeTensor(node, updates, {product(wanted)})};
   const Shape steps = known->strides();
   forEachIndex(wanted, [&](ArrayRef<int64_t> index) {

@@ -129,10 +129,8 @@ std::string AtenConverter::op() const { return tableName(node.op); }
 std::string AtenConverter::overload() const { return partsOf(node.op)[2].str(); }
 
 const Argument *AtenConverter::argument(StringRef name) const {
-  for (const NamedArgument &each : node.arguments)
-    if (each.name == name)
-      return each.value.isNone() ? nullptr : &each.value;
-  return nullptr;
+  const Argument *given = node.argument(name);
+  return given && !given->isNone() ? given : nullptr;
 }
 
 FailureOr<Tensor> AtenConverter::tensor(StringRef name) {

@@ -60,6 +60,14 @@ struct AtenNode {
   std::vector<NamedArgument> arguments;
   std::vector<std::string> results; ///< names of values; empty where a result isn't used
   bool tracksGradients = true;      ///< false inside of torch.no_grad()
+
+  /// The argument, which may be None; null where it is left out.
+  const Argument *argument(llvm::StringRef called) const {
+    for (const NamedArgument &each : arguments)
+      if (each.name == called)
+        return &each.value;
+    return nullptr;
+  }
 };
 
 /// A weight of the program, or a constant tensor.

@@ -70,13 +70,6 @@ private:
 
 static Argument valueOf(std::string name) { return {ValueName{std::move(name)}}; }
 
-static const Argument *argumentOf(const AtenNode &node, StringRef name) {
-  for (const NamedArgument &argument : node.arguments)
-    if (argument.name == name)
-      return &argument.value;
-  return nullptr;
-}
-
 /// Linear operators that treat all elements alike, whatever they are.
 static bool actsOnPartsAlone(StringRef op) {
   static const llvm::StringSet<> bases = {"alias",        "cat",
@@ -101,7 +94,7 @@ static bool actsOnPartsAlone(StringRef op) {
 }
 
 const Parts *Separator::partsOf(const AtenNode &node, StringRef name) const {
-  const Argument *argument = argumentOf(node, name);
+  const Argument *argument = node.argument(name);
   const ValueName *value = argument ? argument->as<ValueName>() : nullptr;
   auto found = value ? parts.find(value->name) : parts.end();
   return found == parts.end() ? nullptr : &found->second;
@@ -120,7 +113,7 @@ bool Separator::readsComplex(const AtenNode &node) const {
 
 /// Of real ones.
 bool Separator::makesComplex(const AtenNode &node) const {
-  const Argument *type = argumentOf(node, "dtype");
+  const Argument *type = node.argument("dtype");
   const ScalarType *number = type ? type->as<ScalarType>() : nullptr;
   return llvm::is_contained({"view_as_complex", "polar", "complex"}, baseOf(node.op)) ||
          (number && partType(*number));
@@ -154,7 +147,7 @@ std::string Separator::add(const AtenNode &node, StringRef op, std::vector<Named
 
 /// (a + bi)(c + di). A real operand has no imaginary part.
 bool Separator::separateProduct(const AtenNode &node) {
-  const Argument *self = argumentOf(node, "self"), *other = argumentOf(node, "other");
+  const Argument *self = node.argument("self"), *other = node.argument("other");
   if (!self || !other)
     return false;
   const Parts *a = partsOf(node, "self"), *b = partsOf(node, "other");
@@ -179,7 +172,7 @@ bool Separator::separateProduct(const AtenNode &node) {
 
 /// To another type: both parts change theirs. A real number has zeros beside it.
 bool Separator::separateConversion(const AtenNode &node) {
-  const Argument *self = argumentOf(node, "self"), *type = argumentOf(node, "dtype");
+  const Argument *self = node.argument("self"), *type = node.argument("dtype");
   const ScalarType *number = type ? type->as<ScalarType>() : nullptr;
   const auto part = number ? partType(*number) : std::nullopt;
   if (!self || (number && !part))
@@ -223,7 +216,7 @@ void Separator::join(const AtenNode &node) {
 bool Separator::separate(const AtenNode &node) {
   const StringRef base = baseOf(node.op);
   auto given = [&](StringRef name) {
-    const Argument *argument = argumentOf(node, name);
+    const Argument *argument = node.argument(name);
     return argument ? *argument : Argument();
   };
   auto unary = [&](StringRef op, Argument self) {

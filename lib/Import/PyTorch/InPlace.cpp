@@ -26,24 +26,17 @@ static bool isBatchNorm(StringRef op) {
   return ops.contains(baseOf(op));
 }
 
-static const Argument *argumentOf(const AtenNode &node, StringRef name) {
-  for (const NamedArgument &argument : node.arguments)
-    if (argument.name == name)
-      return &argument.value;
-  return nullptr;
-}
-
 static bool trains(const AtenNode &node, BatchNormMode norms) {
   if (!isBatchNorm(node.op))
     return false;
-  const Argument *training = argumentOf(node, "training");
+  const Argument *training = node.argument("training");
   const bool *flag = training ? training->as<bool>() : nullptr;
   return norms == BatchNormMode::Train || (flag && *flag);
 }
 
 /// Whether the momentum may be another one: exports in eval mode write 0 for none.
 static bool mayHideMomentum(const AtenNode &node) {
-  const Argument *training = argumentOf(node, "training"), *momentum = argumentOf(node, "momentum");
+  const Argument *training = node.argument("training"), *momentum = node.argument("momentum");
   const bool *flag = training ? training->as<bool>() : nullptr;
   const double *number = momentum ? momentum->as<double>() : nullptr;
   return number && *number == 0 && !(flag && *flag);
@@ -260,7 +253,7 @@ private:
   std::string fresh(const std::string &name) { return name + "'" + std::to_string(++count); }
 
   static std::string nameIn(const AtenNode &node, StringRef argument) {
-    const Argument *given = argumentOf(node, argument);
+    const Argument *given = node.argument(argument);
     const ValueName *value = given ? given->as<ValueName>() : nullptr;
     return value ? value->name : "";
   }

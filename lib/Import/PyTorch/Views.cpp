@@ -63,13 +63,6 @@ const ValueName *sharedBy(const AtenNode &node, size_t result) {
   return result < list->size() ? (*list)[result].as<ValueName>() : nullptr;
 }
 
-static const Argument *argumentOf(const AtenNode &node, StringRef name) {
-  for (const NamedArgument &argument : node.arguments)
-    if (argument.name == name)
-      return &argument.value;
-  return nullptr;
-}
-
 static NamedArgument tensor(StringRef name, const std::string &value) {
   return {name.str(), Argument{ValueName{value}}};
 }
@@ -92,7 +85,7 @@ static void addOthers(const View &view, std::vector<NamedArgument> &to) {
 /// Of narrow: nothing where its sizes aren't numbers.
 static std::optional<AtenNode> putNarrowBack(const View &view, const std::string &whole,
                                              const std::string &part) {
-  auto find = [&](StringRef name) { return argumentOf(view.node, name); };
+  auto find = [&](StringRef name) { return view.node.argument(name); };
   const Argument *dim = find("dim"), *start = find("start"), *length = find("length");
   if (!dim || !start || !length || !start->as<int64_t>() || !length->as<int64_t>() ||
       *start->as<int64_t>() < 0)
@@ -108,7 +101,7 @@ static std::optional<AtenNode> putNarrowBack(const View &view, const std::string
 
 /// permute(permute(x, dims), the result) is x.
 static std::optional<Argument> permutedBack(const AtenNode &permute) {
-  const Argument *dims = argumentOf(permute, "dims");
+  const Argument *dims = permute.argument("dims");
   const ArgumentList *list = dims ? dims->as<ArgumentList>() : nullptr;
   if (!list)
     return std::nullopt;
