@@ -1,6 +1,6 @@
 // What the backward pass of a stage makes again, where its forward pass doesn't keep it.
 //
-// Kernels compute short arithmetic where they read it (Stages/SplitPasses.cpp). Of a norm whose
+// Kernels compute short arithmetic where they read it (Stages/PassNeeds.cpp). Of a norm whose
 // scale is trained, and a clamp behind it,
 //
 //   y = x * scale + shift    the gradient of the scale reads x

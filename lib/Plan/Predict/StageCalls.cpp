@@ -38,7 +38,7 @@ StageCall StageCalls::callOf(const ExecutionStep &step) const {
 }
 
 /// Sums and collectives come with gradients of data only if these are made of them
-/// (Stages/SplitPasses.cpp).
+/// (Stages/PassesOfOps.cpp).
 void StageCalls::delayUnneeded() {
   std::vector<bool> needed(execution.buffers.size(), false), isRead = needed;
   for (size_t i = execution.steps.size(); i-- > 0;) {
