@@ -16,7 +16,9 @@ using namespace dtc::cuda;
 
 namespace {
 
-struct Library {};
+struct Library {
+  static constexpr const char *kWhat = "handle of cuBLASLt";
+};
 
 /// What an algorithm's opaque data says: for which problem it was chosen, and what it needs.
 struct Algorithm {
@@ -25,17 +27,6 @@ struct Algorithm {
 };
 constexpr uint64_t kAlgorithmMark = 0x64746320616c676f;
 constexpr uint64_t kWantedWorkspace = 256 * 1024;
-
-#define DTC_HANDLES(Type, name, what)                                                              \
-  Handles<Type> &name() {                                                                          \
-    static auto *handles = new Handles<Type>(what);                                                \
-    return *handles;                                                                               \
-  }
-DTC_HANDLES(Library, libraries, "handle of cuBLASLt")
-DTC_HANDLES(MatmulDescription, descriptions, "description of a product")
-DTC_HANDLES(MatrixLayout, layouts, "layout of a matrix")
-DTC_HANDLES(MatmulPreference, preferences, "preference")
-#undef DTC_HANDLES
 
 /// Faults of the driver have its codes; here they all mean an invalid value.
 template <typename Body> cublasStatus_t enterLibrary(const char *function, Body &&body) {
@@ -67,10 +58,6 @@ void assign(Target &target, const void *value, size_t bytes) {
 void setDescription(MatmulDescription &description, cublasLtMatmulDescAttributes_t attribute,
                     const void *value, size_t bytes) {
   switch (attribute) {
-  case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE:
-    return assign<int32_t>(description.compute, value, bytes);
-  case CUBLASLT_MATMUL_DESC_SCALE_TYPE:
-    return assign<int32_t>(description.scaleType, value, bytes);
   case CUBLASLT_MATMUL_DESC_TRANSA:
     return assign<int32_t>(description.a, value, bytes);
   case CUBLASLT_MATMUL_DESC_TRANSB:
@@ -92,24 +79,18 @@ void setDescription(MatmulDescription &description, cublasLtMatmulDescAttributes
 void setLayout(MatrixLayout &layout, cublasLtMatrixLayoutAttribute_t attribute, const void *value,
                size_t bytes) {
   switch (attribute) {
-  case CUBLASLT_MATRIX_LAYOUT_TYPE:
-    return assign<uint32_t>(layout.type, value, bytes);
   case CUBLASLT_MATRIX_LAYOUT_ORDER:
     assign<int32_t>(layout.order, value, bytes);
     return require(layout.order == CUBLASLT_ORDER_COL || layout.order == CUBLASLT_ORDER_ROW,
                    "unknown order");
-  case CUBLASLT_MATRIX_LAYOUT_ROWS:
-    return assign<uint64_t>(layout.rows, value, bytes);
-  case CUBLASLT_MATRIX_LAYOUT_COLS:
-    return assign<uint64_t>(layout.columns, value, bytes);
-  case CUBLASLT_MATRIX_LAYOUT_LD:
-    return assign<int64_t>(layout.leading, value, bytes);
   case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
     return assign<int32_t>(layout.batches, value, bytes);
   case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
     return assign<int64_t>(layout.batchStride, value, bytes);
+  default:
+    throw Fault(CUBLAS_STATUS_NOT_SUPPORTED,
+                "the emulator lacks attribute " + std::to_string(attribute) + " of a layout");
   }
-  throw Fault(CUBLAS_STATUS_NOT_SUPPORTED, "unknown attribute of a layout");
 }
 
 void setPreference(MatmulPreference &preference, cublasLtMatmulPreferenceAttributes_t attribute,
@@ -125,8 +106,9 @@ void setPreference(MatmulPreference &preference, cublasLtMatmulPreferenceAttribu
 MatmulProblem problemOf(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
                         cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                         cublasLtMatrixLayout_t d) {
-  return {descriptions().find(description), layouts().find(a), layouts().find(b), layouts().find(c),
-          layouts().find(d)};
+  return {handles<MatmulDescription>().find(description), handles<MatrixLayout>().find(a),
+          handles<MatrixLayout>().find(b), handles<MatrixLayout>().find(c),
+          handles<MatrixLayout>().find(d)};
 }
 
 /// Each device has another one that is the fastest: ranks that chose for themselves would differ.
@@ -206,14 +188,14 @@ namespace dtc::cuda {
 using namespace dtc::emulator;
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
-  return enterLibrary("cublasLtCreate", [&] {
+  return enterLibrary(__func__, [&] {
     currentDevice();
-    *handle = libraries().add<cublasLtHandle_t>(std::make_unique<Library>());
+    *handle = handles<Library>().add<cublasLtHandle_t>(std::make_unique<Library>());
   });
 }
 
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
-  return enterLibrary("cublasLtDestroy", [&] { libraries().take(handle); });
+  return enterLibrary(__func__, [&] { handles<Library>().take(handle); });
 }
 
 size_t cublasLtGetVersion() { return 130100; }
@@ -235,65 +217,60 @@ const char *cublasLtGetStatusString(cublasStatus_t status) { return cublasLtGetS
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
-  return enterLibrary("cublasLtMatmulDescCreate", [&] {
-    auto made = std::make_unique<MatmulDescription>();
-    made->compute = compute;
-    made->scaleType = scale;
-    *desc = descriptions().add<cublasLtMatmulDesc_t>(std::move(made));
+  return enterLibrary(__func__, [&] {
+    *desc = handles<MatmulDescription>().add<cublasLtMatmulDesc_t>(
+        std::make_unique<MatmulDescription>(compute, scale));
   });
 }
 
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
-  return enterLibrary("cublasLtMatmulDescDestroy", [&] { descriptions().take(desc); });
+  return enterLibrary(__func__, [&] { handles<MatmulDescription>().take(desc); });
 }
 
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t bytes) {
-  return enterLibrary("cublasLtMatmulDescSetAttribute",
-                      [&] { setDescription(descriptions().find(desc), attribute, value, bytes); });
+  return enterLibrary(__func__, [&] {
+    setDescription(handles<MatmulDescription>().find(desc), attribute, value, bytes);
+  });
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
                                           uint64_t rows, uint64_t cols, int64_t ld) {
-  return enterLibrary("cublasLtMatrixLayoutCreate", [&] {
+  return enterLibrary(__func__, [&] {
     bytesOf(type);
-    auto made = std::make_unique<MatrixLayout>();
-    made->type = type;
-    made->rows = rows;
-    made->columns = cols;
-    made->leading = ld;
-    *layout = layouts().add<cublasLtMatrixLayout_t>(std::move(made));
+    *layout = handles<MatrixLayout>().add<cublasLtMatrixLayout_t>(
+        std::make_unique<MatrixLayout>(type, CUBLASLT_ORDER_COL, rows, cols, ld));
   });
 }
 
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
-  return enterLibrary("cublasLtMatrixLayoutDestroy", [&] { layouts().take(layout); });
+  return enterLibrary(__func__, [&] { handles<MatrixLayout>().take(layout); });
 }
 
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void *value, size_t bytes) {
-  return enterLibrary("cublasLtMatrixLayoutSetAttribute",
-                      [&] { setLayout(layouts().find(layout), attribute, value, bytes); });
+  return enterLibrary(
+      __func__, [&] { setLayout(handles<MatrixLayout>().find(layout), attribute, value, bytes); });
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
-  return enterLibrary("cublasLtMatmulPreferenceCreate", [&] {
-    *preference =
-        preferences().add<cublasLtMatmulPreference_t>(std::make_unique<MatmulPreference>());
+  return enterLibrary(__func__, [&] {
+    *preference = handles<MatmulPreference>().add<cublasLtMatmulPreference_t>(
+        std::make_unique<MatmulPreference>());
   });
 }
 
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-  return enterLibrary("cublasLtMatmulPreferenceDestroy", [&] { preferences().take(preference); });
+  return enterLibrary(__func__, [&] { handles<MatmulPreference>().take(preference); });
 }
 
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t bytes) {
-  return enterLibrary("cublasLtMatmulPreferenceSetAttribute", [&] {
-    setPreference(preferences().find(preference), attribute, value, bytes);
+  return enterLibrary(__func__, [&] {
+    setPreference(handles<MatmulPreference>().find(preference), attribute, value, bytes);
   });
 }
 
@@ -303,14 +280,15 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int requested,
                                               cublasLtMatmulHeuristicResult_t *results,
                                               int *returned) {
-  return enterLibrary("cublasLtMatmulAlgoGetHeuristic", [&] {
-    libraries().find(handle);
+  return enterLibrary(__func__, [&] {
+    handles<Library>().find(handle);
     require(requested > 0 && results && returned, "no results are asked for");
     MatmulProblem problem = problemOf(desc, a, b, c, d);
     problem.check();
     *returned = std::min(requested, static_cast<int>(kSumOrders));
     for (int i = 0; i < *returned; ++i) {
-      Algorithm algorithm = choose(problem, preferences().find(preference), SumOrder(i));
+      Algorithm algorithm =
+          choose(problem, handles<MatmulPreference>().find(preference), SumOrder(i));
       results[i] = {};
       std::memcpy(&results[i].algo, &algorithm, sizeof(algorithm));
       results[i].workspaceSize = algorithm.workspaceBytes;
@@ -326,17 +304,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               cublasLtMatrixLayout_t cLayout, void *d,
                               cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t *algo,
                               void *workspace, size_t workspaceBytes, CUstream stream) {
-  return enterLibrary("cublasLtMatmul", [&] {
-    libraries().find(handle);
+  return enterLibrary(__func__, [&] {
+    handles<Library>().find(handle);
     require(algo, "the emulator takes no call without an algorithm");
     Algorithm algorithm;
     std::memcpy(&algorithm, algo, sizeof(algorithm));
-    const MatmulDescription &description = descriptions().find(desc);
+    const MatmulDescription &description = handles<MatmulDescription>().find(desc);
     Product product{description,
-                    layouts().find(aLayout),
-                    layouts().find(bLayout),
-                    layouts().find(cLayout),
-                    layouts().find(dLayout),
+                    handles<MatrixLayout>().find(aLayout),
+                    handles<MatrixLayout>().find(bLayout),
+                    handles<MatrixLayout>().find(cLayout),
+                    handles<MatrixLayout>().find(dLayout),
                     addressOf(a),
                     addressOf(b),
                     addressOf(c),

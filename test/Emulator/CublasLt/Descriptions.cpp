@@ -8,11 +8,6 @@ using namespace dtc::cuda;
 
 namespace {
 
-void require(bool condition, cublasStatus_t status, const std::string &message) {
-  if (!condition)
-    throw Fault(status, message);
-}
-
 void checkLayout(const MatrixLayout &layout, const char *name) {
   std::string what = std::string(name) + " of " + layout.text();
   require(layout.rows > 0 && layout.columns > 0, CUBLAS_STATUS_INVALID_VALUE, what + " is empty");

@@ -8,6 +8,8 @@
 namespace dtc::emulator {
 
 struct MatrixLayout {
+  static constexpr const char *kWhat = "layout of a matrix";
+
   cuda::cudaDataType_t type;
   cuda::cublasLtOrder_t order = cuda::CUBLASLT_ORDER_COL;
   uint64_t rows, columns;
@@ -25,6 +27,8 @@ struct MatrixLayout {
 };
 
 struct MatmulDescription {
+  static constexpr const char *kWhat = "description of a product";
+
   cuda::cublasComputeType_t compute;
   cuda::cudaDataType_t scaleType;
   cuda::cublasOperation_t a = cuda::CUBLAS_OP_N, b = cuda::CUBLAS_OP_N;
@@ -46,6 +50,8 @@ struct MatmulDescription {
 };
 
 struct MatmulPreference {
+  static constexpr const char *kWhat = "preference";
+
   uint64_t workspaceBytes = 0;
   uint32_t alignment[4] = {256, 256, 256, 256}; // of A, B, C and D
 };

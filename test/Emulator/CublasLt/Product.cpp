@@ -14,17 +14,10 @@ using namespace dtc::cuda;
 namespace {
 
 FloatKind kindOf(cudaDataType_t type) {
-  switch (type) {
-  case CUDA_R_32F:
-    return FloatKind::F32;
-  case CUDA_R_64F:
-    return FloatKind::F64;
-  case CUDA_R_16F:
-    return FloatKind::F16;
-  case CUDA_R_16BF:
-    return FloatKind::BF16;
-  }
-  return FloatKind::F32;
+  return type == CUDA_R_64F    ? FloatKind::F64
+         : type == CUDA_R_16F  ? FloatKind::F16
+         : type == CUDA_R_16BF ? FloatKind::BF16
+                               : FloatKind::F32;
 }
 
 double load(const std::byte *place, cudaDataType_t type) { return loadFloat(place, kindOf(type)); }
@@ -39,25 +32,8 @@ void note(std::vector<Range> &ranges, uint64_t address, const MatrixLayout &layo
   for (uint64_t run = 0; run < layout.runs(); ++run) {
     uint64_t begin =
         address + (uint64_t(batch) * layout.batchStride + run * layout.leading) * bytes;
-    uint64_t end = begin + layout.runLength() * bytes;
-    if (!ranges.empty() && ranges.back().end == begin)
-      ranges.back().end = end;
-    else
-      ranges.push_back({begin, end});
+    append(ranges, {begin, begin + layout.runLength() * bytes});
   }
-}
-
-/// Sorts ranges and joins those that touch: batches may share a matrix or lie in any order.
-void normalize(std::vector<Range> &ranges) {
-  std::sort(ranges.begin(), ranges.end(),
-            [](const Range &x, const Range &y) { return x.begin < y.begin; });
-  std::vector<Range> joined;
-  for (const Range &range : ranges)
-    if (!joined.empty() && range.begin <= joined.back().end)
-      joined.back().end = std::max(joined.back().end, range.end);
-    else
-      joined.push_back(range);
-  ranges = std::move(joined);
 }
 
 /// Copies op(X) of one batch into dense rows.
@@ -203,8 +179,9 @@ Accesses accessesOf(const Product &product) {
          product.problem().auxLayout(), 0);
   if (product.workspaceBytes > 0)
     accesses.writes.push_back({product.workspace, product.workspace + product.workspaceBytes});
-  normalize(accesses.reads);
-  normalize(accesses.writes);
+  // Batches may share a matrix, or lie in any order.
+  sortAndJoin(accesses.reads);
+  sortAndJoin(accesses.writes);
   return accesses;
 }
 

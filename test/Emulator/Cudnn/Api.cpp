@@ -16,13 +16,10 @@ using namespace dtc::cuda;
 namespace {
 
 struct Library {
+  static constexpr const char *kWhat = "handle of cuDNN";
+
   CUstream stream = nullptr;
 };
-
-Handles<Library> &libraries() {
-  static auto *handles = new Handles<Library>("handle of cuDNN");
-  return *handles;
-}
 
 /// Faults of the driver have its codes; here they all mean a bad parameter.
 template <typename Body> cudnnStatus_t enterLibrary(const char *function, Body &&body) {
@@ -55,7 +52,8 @@ struct Answer {
     require(type == CUDNN_TYPE_BACKEND_DESCRIPTOR, "an attribute is asked for as another type");
     *count = std::min<int64_t>(static_cast<int64_t>(numbers.size()), requested);
     for (int64_t i = 0; i < *count; ++i) {
-      BackendDescriptor &filled = backendDescriptors().find(static_cast<void **>(elements)[i]);
+      BackendDescriptor &filled =
+          handles<BackendDescriptor>().find(static_cast<void **>(elements)[i]);
       require(filled.type() == kind, "a descriptor to be filled has another type");
       filled.setEngine(of.operation, numbers[i]);
     }
@@ -130,20 +128,20 @@ namespace dtc::cuda {
 using namespace dtc::emulator;
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
-  return enterLibrary("cudnnCreate", [&] {
+  return enterLibrary(__func__, [&] {
     currentDevice();
-    *handle = libraries().add<cudnnHandle_t>(std::make_unique<Library>());
+    *handle = handles<Library>().add<cudnnHandle_t>(std::make_unique<Library>());
   });
 }
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
-  return enterLibrary("cudnnDestroy", [&] { libraries().take(handle); });
+  return enterLibrary(__func__, [&] { handles<Library>().take(handle); });
 }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
-  return enterLibrary("cudnnSetStream", [&] {
+  return enterLibrary(__func__, [&] {
     streamOf(stream);
-    libraries().find(handle).stream = stream;
+    handles<Library>().find(handle).stream = stream;
   });
 }
 
@@ -174,28 +172,26 @@ void cudnnGetLastErrorString(char *message, size_t bytes) {
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t *descriptor) {
-  return enterLibrary("cudnnBackendCreateDescriptor", [&] {
-    *descriptor = backendDescriptors().add<cudnnBackendDescriptor_t>(
+  return enterLibrary(__func__, [&] {
+    *descriptor = handles<BackendDescriptor>().add<cudnnBackendDescriptor_t>(
         std::make_unique<BackendDescriptor>(type));
   });
 }
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
-  return enterLibrary("cudnnBackendDestroyDescriptor",
-                      [&] { backendDescriptors().take(descriptor); });
+  return enterLibrary(__func__, [&] { handles<BackendDescriptor>().take(descriptor); });
 }
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
-  return enterLibrary("cudnnBackendFinalize",
-                      [&] { backendDescriptors().find(descriptor).finalize(); });
+  return enterLibrary(__func__, [&] { handles<BackendDescriptor>().find(descriptor).finalize(); });
 }
 
 cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count,
                                        const void *elements) {
-  return enterLibrary("cudnnBackendSetAttribute", [&] {
-    backendDescriptors().find(descriptor).set(name, type, count, elements);
+  return enterLibrary(__func__, [&] {
+    handles<BackendDescriptor>().find(descriptor).set(name, type, count, elements);
   });
 }
 
@@ -203,17 +199,17 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t requested,
                                        int64_t *count, void *elements) {
-  return enterLibrary("cudnnBackendGetAttribute", [&] {
+  return enterLibrary(__func__, [&] {
     require(count && elements, "there is no room for an attribute");
-    get(backendDescriptors().find(descriptor), name, {type, requested, count, elements});
+    get(handles<BackendDescriptor>().find(descriptor), name, {type, requested, count, elements});
   });
 }
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
-  return enterLibrary("cudnnBackendExecute", [&] {
-    execute(streamOf(libraries().find(handle).stream), backendDescriptors().find(plan),
-            backendDescriptors().find(pack));
+  return enterLibrary(__func__, [&] {
+    execute(streamOf(handles<Library>().find(handle).stream),
+            handles<BackendDescriptor>().find(plan), handles<BackendDescriptor>().find(pack));
   });
 }
 

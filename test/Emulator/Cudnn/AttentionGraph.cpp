@@ -73,6 +73,27 @@ bool isProduct(const std::vector<int64_t> &a, const std::vector<int64_t> &b,
 
 } // namespace
 
+const PointwiseMode &pointwiseMode(cudnnPointwiseMode_t mode) {
+  using In = const double *;
+  static const PointwiseMode modes[] = {
+      {CUDNN_POINTWISE_ADD, "add", 2, [](In in) { return in[0] + in[1]; }},
+      {CUDNN_POINTWISE_MUL, "mul", 2, [](In in) { return in[0] * in[1]; }},
+      {CUDNN_POINTWISE_DIV, "div", 2, [](In in) { return in[0] / in[1]; }},
+      {CUDNN_POINTWISE_SUB, "sub", 2, [](In in) { return in[0] - in[1]; }},
+      {CUDNN_POINTWISE_EXP, "exp", 1, [](In in) { return std::exp(in[0]); }},
+      {CUDNN_POINTWISE_LOG, "log", 1, [](In in) { return std::log(in[0]); }},
+      {CUDNN_POINTWISE_IDENTITY, "identity", 1, [](In in) { return in[0]; }},
+      {CUDNN_POINTWISE_CMP_GT, "gt", 2, [](In in) { return double(in[0] > in[1]); }},
+      {CUDNN_POINTWISE_CMP_GE, "ge", 2, [](In in) { return double(in[0] >= in[1]); }},
+      {CUDNN_POINTWISE_GEN_INDEX, "index", 1, nullptr},
+      {CUDNN_POINTWISE_BINARY_SELECT, "select", 3,
+       [](In in) { return in[2] != 0 ? in[0] : in[1]; }},
+  };
+  const auto *found = std::ranges::find(modes, mode, &PointwiseMode::mode);
+  requireSupport(found != std::end(modes), "the emulator lacks a mode of pointwise operations");
+  return *found;
+}
+
 std::string GraphStep::name() const {
   switch (kind) {
   case Kind::Product:
@@ -84,31 +105,7 @@ std::string GraphStep::name() const {
   case Kind::Pointwise:
     break;
   }
-  switch (mode) {
-  case CUDNN_POINTWISE_ADD:
-    return "add";
-  case CUDNN_POINTWISE_MUL:
-    return "mul";
-  case CUDNN_POINTWISE_DIV:
-    return "div";
-  case CUDNN_POINTWISE_SUB:
-    return "sub";
-  case CUDNN_POINTWISE_EXP:
-    return "exp";
-  case CUDNN_POINTWISE_LOG:
-    return "log";
-  case CUDNN_POINTWISE_IDENTITY:
-    return "identity";
-  case CUDNN_POINTWISE_CMP_GT:
-    return "gt";
-  case CUDNN_POINTWISE_CMP_GE:
-    return "ge";
-  case CUDNN_POINTWISE_GEN_INDEX:
-    return "index";
-  case CUDNN_POINTWISE_BINARY_SELECT:
-    return "select";
-  }
-  throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "the emulator lacks a mode of pointwise operations");
+  return pointwiseMode(mode).name;
 }
 
 void GraphStep::check() const {

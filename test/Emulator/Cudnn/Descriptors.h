@@ -1,7 +1,7 @@
 // What cuDNN's opaque descriptors hold.
 #pragma once
 
-#include "Emulator/Cudnn/Engines.h"
+#include "Emulator/Cudnn/Operation.h"
 #include "Emulator/Driver/Handles.h"
 
 #include <cstring>
@@ -11,8 +11,24 @@ namespace dtc::emulator {
 
 struct GraphStep;
 
+/// What the emulated cuDNN offers for an operation, best first as a heuristic would. A program that
+/// doesn't read an engine's notes, or what workspace its plan needs, takes a wrong one.
+struct Engine {
+  std::vector<cuda::cudnnBackendNumericalNote_t> notes;
+  bool roundsToTF32 = false; ///< operands of fp32
+  bool needsHugeWorkspace = false;
+
+  uint64_t workspaceBytes(const CudnnOperation &operation) const;
+};
+
+const Engine &engineAt(int number);
+/// The numbers of the engines for a mode.
+std::vector<int> enginesFor(cuda::cudnnBackendHeurMode_t mode);
+
 class BackendDescriptor {
 public:
+  static constexpr const char *kWhat = "descriptor of cuDNN";
+
   explicit BackendDescriptor(cuda::cudnnBackendDescriptorType_t type);
 
   cuda::cudnnBackendDescriptorType_t type() const { return ownType; }
@@ -58,7 +74,5 @@ private:
   std::map<cuda::cudnnBackendAttributeName_t, std::vector<std::byte>> attributes;
   int engineNumber = 0;
 };
-
-Handles<BackendDescriptor> &backendDescriptors();
 
 } // namespace dtc::emulator

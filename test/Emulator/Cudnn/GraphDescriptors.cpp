@@ -19,13 +19,8 @@ void BackendDescriptor::finalizePointwise(GraphStep &step) const {
     if (has(name))
       step.inputs.push_back(nested(name).tensor());
   step.output = nested(CUDNN_ATTR_OPERATION_POINTWISE_YDESC).tensor();
-  size_t wanted = step.mode == CUDNN_POINTWISE_BINARY_SELECT ? 3
-                  : step.mode == CUDNN_POINTWISE_EXP || step.mode == CUDNN_POINTWISE_LOG ||
-                          step.mode == CUDNN_POINTWISE_IDENTITY ||
-                          step.mode == CUDNN_POINTWISE_GEN_INDEX
-                      ? 1
-                      : 2;
-  require(step.inputs.size() == wanted, "a pointwise operation has another number of inputs");
+  require(step.inputs.size() == pointwiseMode(step.mode).inputs,
+          "a pointwise operation has another number of inputs");
   bool isWhole = step.output.isInteger && step.mode != CUDNN_POINTWISE_GEN_INDEX;
   require(isWhole != (precision == CUDNN_DATA_FLOAT),
           "a pointwise operation computes in a type that doesn't fit its result");
@@ -67,12 +62,12 @@ void BackendDescriptor::finalizeStep() {
 void BackendDescriptor::finalizeGraph() {
   (void)one<void *>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
   auto graph = std::make_shared<AttentionGraph>();
-  auto handles = all<void *>(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  for (void *handle : handles) {
-    const BackendDescriptor &each = backendDescriptors().find(handle);
+  auto operations = all<void *>(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  for (void *handle : operations) {
+    const BackendDescriptor &each = handles<BackendDescriptor>().find(handle);
     each.requireFinal();
     if (each.operation) {
-      require(handles.size() == 1, "the emulator takes one convolution a graph");
+      require(operations.size() == 1, "the emulator takes one convolution a graph");
       operation = each.operation;
       return;
     }

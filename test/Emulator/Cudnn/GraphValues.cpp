@@ -36,34 +36,6 @@ template <typename Visit> void forEach(const Index &dims, Visit &&visit) {
           visit(at);
 }
 
-double apply(const GraphStep &step, const Index &at, const std::array<double, 3> &in) {
-  switch (step.mode) {
-  case CUDNN_POINTWISE_ADD:
-    return in[0] + in[1];
-  case CUDNN_POINTWISE_MUL:
-    return in[0] * in[1];
-  case CUDNN_POINTWISE_DIV:
-    return in[0] / in[1];
-  case CUDNN_POINTWISE_SUB:
-    return in[0] - in[1];
-  case CUDNN_POINTWISE_EXP:
-    return std::exp(in[0]);
-  case CUDNN_POINTWISE_LOG:
-    return std::log(in[0]);
-  case CUDNN_POINTWISE_IDENTITY:
-    return in[0];
-  case CUDNN_POINTWISE_CMP_GT:
-    return in[0] > in[1];
-  case CUDNN_POINTWISE_CMP_GE:
-    return in[0] >= in[1];
-  case CUDNN_POINTWISE_GEN_INDEX:
-    return static_cast<double>(at[step.axis]);
-  case CUDNN_POINTWISE_BINARY_SELECT:
-    return in[2] != 0 ? in[0] : in[1];
-  }
-  throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "the emulator lacks a mode of pointwise operations");
-}
-
 } // namespace
 
 void GraphValues::put(const CudnnTensor &tensor, Numbers numbers) {
@@ -93,6 +65,7 @@ void GraphValues::compute(const GraphStep &step) {
 }
 
 GraphValues::Numbers GraphValues::pointwise(const GraphStep &step) {
+  const PointwiseMode &mode = pointwiseMode(step.mode);
   Numbers result;
   std::vector<const Numbers *> numbers;
   std::vector<Shape> shapes;
@@ -104,7 +77,7 @@ GraphValues::Numbers GraphValues::pointwise(const GraphStep &step) {
     std::array<double, 3> in = {};
     for (size_t i = 0; i < numbers.size(); ++i)
       in[i] = (*numbers[i])[shapes[i].at(at)];
-    result.push_back(apply(step, at, in));
+    result.push_back(mode.apply ? mode.apply(in.data()) : static_cast<double>(at[step.axis]));
   });
   return result;
 }

@@ -78,36 +78,14 @@ void overwriteWorkspace(const CudnnCall &call, const DeviceMemory &memory, Acces
 
 void CudnnTensor::addTo(std::vector<Range> &ranges, uint64_t address) const {
   const uint64_t size = bytesOf(kind);
-  const size_t first = ranges.size();
   forEachElement(*this, [&](int64_t, int64_t place) {
-    const uint64_t begin = address + place * size;
-    if (ranges.size() > first && ranges.back().end == begin)
-      ranges.back().end = begin + size;
-    else
-      ranges.push_back({begin, begin + size});
+    append(ranges, {address + place * size, address + (place + 1) * size});
   });
 }
 
-/// Sorted, and joined where they meet. Says whether some lay over others.
-static bool join(std::vector<Range> &ranges) {
-  std::ranges::sort(ranges, {}, &Range::begin);
-  std::vector<Range> joined;
-  bool overlap = false;
-  for (const Range &range : ranges) {
-    if (joined.empty() || range.begin > joined.back().end) {
-      joined.push_back(range);
-      continue;
-    }
-    overlap |= range.begin < joined.back().end;
-    joined.back().end = std::max(joined.back().end, range.end);
-  }
-  ranges = std::move(joined);
-  return overlap;
-}
-
 void sortByAddress(Accesses &accesses) {
-  join(accesses.reads);
-  require(!join(accesses.writes), "results lie over each other, or over the workspace");
+  sortAndJoin(accesses.reads);
+  require(!sortAndJoin(accesses.writes), "results lie over each other, or over the workspace");
 }
 
 } // namespace dtc::emulator

@@ -33,6 +33,28 @@ bool covers(const std::vector<Range> &ranges, uint64_t begin, uint64_t end) {
 
 } // namespace
 
+void append(std::vector<Range> &ranges, Range range) {
+  if (!ranges.empty() && ranges.back().end == range.begin)
+    ranges.back().end = range.end;
+  else
+    ranges.push_back(range);
+}
+
+bool sortAndJoin(std::vector<Range> &ranges) {
+  std::ranges::sort(ranges, {}, &Range::begin);
+  std::vector<Range> joined;
+  bool overlap = false;
+  for (const Range &range : ranges)
+    if (joined.empty() || range.begin >= joined.back().end) {
+      append(joined, range);
+    } else {
+      overlap = true;
+      joined.back().end = std::max(joined.back().end, range.end);
+    }
+  ranges = std::move(joined);
+  return overlap;
+}
+
 AccessHistory &AccessHistory::ofPinned() {
   static auto *history = new AccessHistory;
   return *history;

@@ -20,6 +20,11 @@ struct Accesses {
   std::vector<Range> pinnedReads = {}, pinnedWrites = {};
 };
 
+/// Adds bytes, as part of the last range where that ends before them.
+void append(std::vector<Range> &ranges, Range range);
+/// Sorts ranges, and joins those that meet. Says whether some lay over others.
+bool sortAndJoin(std::vector<Range> &ranges);
+
 class AccessHistory {
 public:
   /// Of pinned memory. The host writes there as it likes, which nobody sees.

@@ -74,7 +74,7 @@ Graph Capture::end(Stream &origin) {
 ExecutableGraph::ExecutableGraph(Device &device, Graph graph)
     : device(device), graph(std::move(graph)) {
   for (size_t lane = 1; lane < this->graph.lanes; ++lane) {
-    streams.push_back(std::make_unique<Stream>(device, false));
+    streams.push_back(std::make_unique<Stream>(device));
     device.add(*streams.back());
   }
 }
@@ -85,7 +85,6 @@ ExecutableGraph::~ExecutableGraph() {
 }
 
 void ExecutableGraph::launch(Stream &stream) {
-  device.orderDefaultStream(stream);
   auto streamOf = [&](size_t lane) -> Stream & { return lane == 0 ? stream : *streams[lane - 1]; };
   if (last.ticket)
     stream.wait(last);

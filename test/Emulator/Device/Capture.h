@@ -59,6 +59,8 @@ private:
 
 class ExecutableGraph {
 public:
+  static constexpr const char *kWhat = "executable graph";
+
   ExecutableGraph(Device &device, Graph graph);
   ~ExecutableGraph();
 

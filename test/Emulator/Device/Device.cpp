@@ -19,8 +19,10 @@ std::shared_ptr<HardwareQueue> Device::queueOf(size_t stream) {
 
 Stream &Device::defaultStream() {
   std::lock_guard<std::mutex> lock(mutex);
-  if (!nullStream)
-    nullStream = std::make_unique<Stream>(*this, true);
+  if (!nullStream) {
+    nullStream = std::make_unique<Stream>(*this);
+    streams.push_back(nullStream.get());
+  }
   return *nullStream;
 }
 
@@ -34,25 +36,12 @@ void Device::remove(Stream &stream) {
   std::erase(streams, &stream);
 }
 
-void Device::orderDefaultStream(Stream &next) {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (&next == nullStream.get()) {
-    for (Stream *stream : streams)
-      if (stream->isBlocking() && !stream->capture)
-        next.wait(stream->mark());
-  } else if (nullStream && next.isBlocking()) {
-    next.wait(nullStream->mark());
-  }
-}
-
 void Device::synchronize() {
   std::vector<Mark> marks;
   {
     std::lock_guard<std::mutex> lock(mutex);
     for (Stream *stream : streams)
       marks.push_back(stream->mark());
-    if (nullStream)
-      marks.push_back(nullStream->mark());
   }
   for (const Mark &mark : marks) {
     Timeline::get().await(*mark.ticket);

@@ -34,15 +34,12 @@ public:
   void retainContext();
   void releaseContext();
 
-  /// The stream that a null handle means.
+  /// The stream that a null handle means; others don't wait for it, nor it for others.
   Stream &defaultStream();
   void add(Stream &stream);
   void remove(Stream &stream);
   /// That of a new stream.
   std::shared_ptr<HardwareQueue> queueOf(size_t stream);
-
-  /// The default stream waits for all blocking streams, and these for it.
-  void orderDefaultStream(Stream &next);
 
   /// Waits until every stream is idle.
   void synchronize();

@@ -17,6 +17,11 @@ public:
   bool isReported; // was printed before
 };
 
+inline void require(bool condition, int code, const std::string &message) {
+  if (!condition)
+    throw Fault(code, message);
+}
+
 /// A number as addresses are printed: 0x7f….
 std::string hex(unsigned long long value);
 

@@ -23,13 +23,13 @@ struct Settings {
   uint64_t seed;                          // DTC_EMULATED_GPU_SEED
   std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none
   std::atomic<std::chrono::seconds> collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
-  size_t hardwareQueues;                  // DTC_EMULATED_GPU_QUEUES; 0: one for each stream
+  size_t hardwareQueues;              // DTC_EMULATED_GPU_QUEUES; 0: one for each stream
   std::vector<uint64_t> productTimes; // DTC_EMULATED_CUBLASLT_MS: "30,10,20"; empty: the true ones
   int ncclVersion;                    // DTC_EMULATED_NCCL_VERSION
-  std::string trafficFile;                // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
-  std::string callsFile;                  // DTC_EMULATED_GPU_CALLS; empty: none is written
-  std::string failingFunction;            // DTC_EMULATED_GPU_FAILS; empty: none
-  Hang hang;                              // DTC_EMULATED_GPU_HANGS: "kernel,300" (Hang.h)
+  std::string trafficFile;            // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
+  std::string callsFile;              // DTC_EMULATED_GPU_CALLS; empty: none is written
+  std::string failingFunction;        // DTC_EMULATED_GPU_FAILS; empty: none
+  Hang hang;                          // DTC_EMULATED_GPU_HANGS: "kernel,300" (CallLog.h)
 };
 
 /// Read once. A value that isn't a number ends the program with a message.

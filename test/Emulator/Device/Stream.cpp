@@ -7,8 +7,8 @@
 
 namespace dtc::emulator {
 
-Stream::Stream(Device &device, bool blocking, int priority)
-    : owner(device), blocking(blocking), urgency(priority), id(Timeline::get().newStream()),
+Stream::Stream(Device &device, int priority)
+    : owner(device), urgency(priority), id(Timeline::get().newStream()),
       random(static_cast<unsigned>(settings().seed * 7919 + id)), queue(device.queueOf(id)) {}
 
 Stream::~Stream() { Timeline::get().await(*mark().ticket); }
@@ -22,7 +22,6 @@ void Stream::submit(Operation operation) {
     capture->add(*this, std::move(operation));
     return;
   }
-  owner.orderDefaultStream(*this);
   enqueue(std::move(operation));
 }
 

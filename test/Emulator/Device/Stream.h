@@ -27,7 +27,9 @@ struct Operation {
 
 class Stream {
 public:
-  Stream(Device &device, bool blocking, int priority = 0);
+  static constexpr const char *kWhat = "stream";
+
+  explicit Stream(Device &device, int priority = 0);
   ~Stream();
   Stream(const Stream &) = delete;
   Stream &operator=(const Stream &) = delete;
@@ -47,7 +49,6 @@ public:
   void enqueue(Operation operation);
 
   Device &device() { return owner; }
-  bool isBlocking() const { return blocking; }
   int priority() const { return urgency; }
   size_t index() const { return id; }
 
@@ -67,10 +68,9 @@ private:
   void delay();
 
   Device &owner;
-  bool blocking;
   int urgency;
   size_t id;
-  VectorClock clock; // the queue's thread alone uses it, and what follows
+  VectorClock clock;                     // the queue's thread alone uses it, and what follows
   std::chrono::nanoseconds pretended{0}; // of all operations so far
   std::minstd_rand random;
   std::shared_ptr<HardwareQueue> queue;

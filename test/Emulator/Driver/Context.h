@@ -1,9 +1,9 @@
 // The devices of the process, the context of a thread, and the frame around every entry point.
 #pragma once
 
+#include "Emulator/Device/CallLog.h"
 #include "Emulator/Device/Capture.h"
 #include "Emulator/Device/Device.h"
-#include "Emulator/Driver/CallLog.h"
 #include "Emulator/Driver/Handles.h"
 
 #include <optional>
@@ -11,6 +11,7 @@
 namespace dtc::emulator {
 
 struct Event {
+  static constexpr const char *kWhat = "event";
   bool hasTiming;
   std::optional<Mark> mark;
   std::optional<CaptureMark> captured;
@@ -21,9 +22,6 @@ Device &deviceAt(int ordinal);
 
 /// The device of this thread's current context.
 Device &currentDevice();
-
-Handles<Stream> &streamHandles();
-Handles<Event> &eventHandles();
 
 /// The stream behind a handle, which may be null; it isn't part of a broken device.
 Stream &streamOf(cuda::CUstream handle);

@@ -15,8 +15,7 @@ thread_local Device *current = nullptr;
 
 struct ErrorText {
   cuda::CUresult code;
-  const char *name;
-  const char *text;
+  const char *name, *text;
 };
 
 #define ERROR_TEXT(name, text)                                                                     \
@@ -53,76 +52,39 @@ constexpr ErrorText errorTexts[] = {
 };
 #undef ERROR_TEXT
 
-const ErrorText *findText(cuda::CUresult code) {
-  for (const ErrorText &entry : errorTexts)
-    if (entry.code == code)
-      return &entry;
-  return nullptr;
+using TextOf = const char *ErrorText::*;
+
+cuda::CUresult giveText(cuda::CUresult error, TextOf text, const char **result) {
+  const auto *entry = std::ranges::find(errorTexts, error, &ErrorText::code);
+  bool isKnown = entry != std::end(errorTexts);
+  *result = isKnown ? entry->*text : nullptr;
+  return isKnown ? cuda::CUDA_SUCCESS : cuda::CUDA_ERROR_INVALID_VALUE;
 }
 
 int attributeOf(cuda::CUdevice_attribute attribute) {
-  using Limits = DeviceLimits;
   switch (attribute) {
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    return Limits::threadsPerBlock;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X:
-    return Limits::blockX;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y:
-    return Limits::blockY;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z:
-    return Limits::blockZ;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X:
-    return Limits::gridX;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y:
-    return Limits::gridY;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z:
-    return Limits::gridZ;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK:
-    return Limits::sharedPerBlock;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
-    return Limits::sharedPerBlockOptIn;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
-    return 228 * 1024;
-  case cuda::CU_DEVICE_ATTRIBUTE_WARP_SIZE:
-    return 32;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
-    return 65536;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
-    return 65536;
-  case cuda::CU_DEVICE_ATTRIBUTE_CLOCK_RATE:
-    return 1980000;
   case cuda::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-    return Limits::multiprocessors;
-  case cuda::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
-    return 2619000;
-  case cuda::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
-    return 5120;
-  case cuda::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
-    return 50 << 20;
-  case cuda::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
-    return 2048;
-  case cuda::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
-    return 1;
+    return DeviceLimits::multiprocessors;
   case cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
     return 9;
   case cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
     return 0;
+  default:
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE,
+                "the emulator doesn't tell the device's attribute " + std::to_string(attribute));
   }
-  throw Fault(cuda::CUDA_ERROR_INVALID_VALUE,
-              "unknown device attribute " + std::to_string(static_cast<unsigned>(attribute)));
 }
 
 } // namespace
 
 void requireInitialized() {
-  if (!isInitialized)
-    throw Fault(cuda::CUDA_ERROR_NOT_INITIALIZED, "cuInit wasn't called");
+  require(isInitialized, cuda::CUDA_ERROR_NOT_INITIALIZED, "cuInit wasn't called");
 }
 
 Device &deviceAt(int ordinal) {
   requireInitialized();
-  if (ordinal < 0 || ordinal >= settings().devices)
-    throw Fault(cuda::CUDA_ERROR_INVALID_DEVICE, "there is no device " + std::to_string(ordinal));
+  require(ordinal >= 0 && ordinal < settings().devices, cuda::CUDA_ERROR_INVALID_DEVICE,
+          "there is no device " + std::to_string(ordinal));
   static std::mutex mutex;
   // Never destroyed: programs may end with work under way.
   static auto *devices = new std::vector<std::unique_ptr<Device>>(settings().devices);
@@ -134,8 +96,7 @@ Device &deviceAt(int ordinal) {
 
 Device &currentDevice() {
   requireInitialized();
-  if (!current)
-    throw Fault(cuda::CUDA_ERROR_INVALID_CONTEXT, "this thread has no current context");
+  require(current, cuda::CUDA_ERROR_INVALID_CONTEXT, "this thread has no current context");
   return *current;
 }
 
@@ -153,61 +114,47 @@ namespace dtc::cuda {
 using namespace dtc::emulator;
 
 CUresult cuInit(unsigned flags) {
-  return enter("cuInit", [&] {
-    if (flags != 0)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
+  return enter(__func__, [&] {
+    require(flags == 0, CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     isInitialized = true;
   });
 }
 
-CUresult cuDriverGetVersion(int *version) {
-  *version = 13000;
-  return CUDA_SUCCESS;
-}
-
 CUresult cuGetErrorName(CUresult error, const char **text) {
-  const ErrorText *entry = findText(error);
-  *text = entry ? entry->name : nullptr;
-  return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return giveText(error, &ErrorText::name, text);
 }
 
 CUresult cuGetErrorString(CUresult error, const char **text) {
-  const ErrorText *entry = findText(error);
-  *text = entry ? entry->text : nullptr;
-  return entry ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return giveText(error, &ErrorText::text, text);
 }
 
 CUresult cuDeviceGetCount(int *count) {
-  return enter("cuDeviceGetCount", [&] {
+  return enter(__func__, [&] {
     requireInitialized();
     *count = settings().devices;
   });
 }
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal) {
-  return enter("cuDeviceGet", [&] { *device = deviceAt(ordinal).ordinal(); });
+  return enter(__func__, [&] { *device = deviceAt(ordinal).ordinal(); });
 }
 
 CUresult cuDeviceGetName(char *name, int length, CUdevice device) {
-  return enter("cuDeviceGetName", [&] {
+  return enter(__func__, [&] {
     deviceAt(device);
     std::snprintf(name, length, "dtc emulated GPU");
   });
 }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device) {
-  return enter("cuDeviceGetAttribute", [&] {
+  return enter(__func__, [&] {
     deviceAt(device);
     *value = attributeOf(attribute);
   });
 }
 
-CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
-  return enter("cuDeviceTotalMem", [&] { *bytes = deviceAt(device).memory().capacity(); });
-}
-
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
-  return enter("cuDevicePrimaryCtxRetain", [&] {
+  return enter(__func__, [&] {
     Device &own = deviceAt(device);
     own.retainContext();
     *context = reinterpret_cast<CUcontext>(&own);
@@ -215,27 +162,19 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  return enter("cuDevicePrimaryCtxRelease", [&] { deviceAt(device).releaseContext(); });
+  return enter(__func__, [&] { deviceAt(device).releaseContext(); });
 }
 
 CUresult cuCtxSetCurrent(CUcontext context) {
-  return enter("cuCtxSetCurrent", [&] {
+  return enter(__func__, [&] {
     requireInitialized();
     for (int i = 0; context && i < settings().devices; ++i)
       if (reinterpret_cast<CUcontext>(&deviceAt(i)) == context) {
         current = &deviceAt(i);
         return;
       }
-    if (context)
-      throw Fault(CUDA_ERROR_INVALID_CONTEXT, "the handle is no context");
+    require(!context, CUDA_ERROR_INVALID_CONTEXT, "the handle is no context");
     current = nullptr;
-  });
-}
-
-CUresult cuCtxGetCurrent(CUcontext *context) {
-  return enter("cuCtxGetCurrent", [&] {
-    requireInitialized();
-    *context = reinterpret_cast<CUcontext>(current);
   });
 }
 

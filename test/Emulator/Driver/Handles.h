@@ -10,10 +10,14 @@
 
 namespace dtc::emulator {
 
-/// Owns objects by handle, so that a handle that was destroyed or never made is an error.
+/// Owns objects by handle, so that a handle that was destroyed or never made is an error, which
+/// says what the object is.
 template <typename Object> class Handles {
 public:
-  explicit Handles(const char *what) : what(what) {}
+  static Handles &get() {
+    static auto *handles = new Handles; // programs may end with work under way
+    return *handles;
+  }
 
   template <typename Handle> Handle add(std::unique_ptr<Object> object) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -24,30 +28,29 @@ public:
 
   Object &find(const void *handle) {
     std::lock_guard<std::mutex> lock(mutex);
-    auto at = objects.find(handle);
-    if (at == objects.end())
-      throw Fault(cuda::CUDA_ERROR_INVALID_HANDLE, complaint(handle));
-    return *at->second;
+    return *place(handle)->second;
   }
 
   std::unique_ptr<Object> take(const void *handle) {
     std::lock_guard<std::mutex> lock(mutex);
-    auto at = objects.find(handle);
-    if (at == objects.end())
-      throw Fault(cuda::CUDA_ERROR_INVALID_HANDLE, complaint(handle));
+    auto at = place(handle);
     std::unique_ptr<Object> object = std::move(at->second);
     objects.erase(at);
     return object;
   }
 
 private:
-  std::string complaint(const void *handle) const {
-    return hex(reinterpret_cast<unsigned long long>(handle)) + " is no live " + what;
+  auto place(const void *handle) {
+    auto at = objects.find(handle);
+    require(at != objects.end(), cuda::CUDA_ERROR_INVALID_HANDLE,
+            hex(reinterpret_cast<unsigned long long>(handle)) + " is no live " + Object::kWhat);
+    return at;
   }
 
-  const char *what;
   std::mutex mutex;
   std::unordered_map<const void *, std::unique_ptr<Object>> objects;
 };
+
+template <typename Object> Handles<Object> &handles() { return Handles<Object>::get(); }
 
 } // namespace dtc::emulator

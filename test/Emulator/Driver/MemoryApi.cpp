@@ -24,9 +24,8 @@ public:
 
   void *allocate(size_t bytes) {
     void *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    if (!address)
-      throw Fault(cuda::CUDA_ERROR_OUT_OF_MEMORY,
-                  "the host has no " + std::to_string(bytes) + " bytes");
+    require(address, cuda::CUDA_ERROR_OUT_OF_MEMORY,
+            "the host has no " + std::to_string(bytes) + " bytes");
     std::lock_guard<std::mutex> lock(mutex);
     blocks[static_cast<std::byte *>(address)] = bytes;
     AccessHistory::ofPinned().initialize(rangeOf(address, bytes));
@@ -36,8 +35,8 @@ public:
   void release(void *address) {
     std::lock_guard<std::mutex> lock(mutex);
     auto block = blocks.find(static_cast<std::byte *>(address));
-    if (block == blocks.end())
-      throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemFreeHost of memory that isn't pinned");
+    require(block != blocks.end(), cuda::CUDA_ERROR_INVALID_VALUE,
+            "cuMemFreeHost of memory that isn't pinned");
     AccessHistory::ofPinned().forget(rangeOf(address, block->second));
     blocks.erase(block);
     std::free(address);
@@ -65,8 +64,7 @@ private:
 };
 
 void requireHost(const void *host) {
-  if (!host)
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "the host's address is null");
+  require(host, cuda::CUDA_ERROR_INVALID_VALUE, "the host's address is null");
 }
 
 /// Like the true driver, takes pageable memory before the call returns.
@@ -115,8 +113,8 @@ void copyOnDevice(cuda::CUdeviceptr target, cuda::CUdeviceptr source, size_t byt
     return;
   stream.device().memory().translate(source, bytes);
   stream.device().memory().translate(target, bytes);
-  if (target < source + bytes && source < target + bytes)
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "source and target of a copy overlap");
+  require(target >= source + bytes || source >= target + bytes, cuda::CUDA_ERROR_INVALID_VALUE,
+          "source and target of a copy overlap");
   stream.submit(
       {"copy of " + std::to_string(bytes) + " bytes", [=, &memory = stream.device().memory()] {
          std::memcpy(memory.translate(target, bytes), memory.translate(source, bytes), bytes);
@@ -129,8 +127,8 @@ void fill(cuda::CUdeviceptr target, Value value, size_t count, Stream &stream) {
   if (count == 0)
     return;
   size_t bytes = count * sizeof(Value);
-  if (target % sizeof(Value) != 0)
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "the address of a fill isn't aligned");
+  require(target % sizeof(Value) == 0, cuda::CUDA_ERROR_INVALID_VALUE,
+          "the address of a fill isn't aligned");
   stream.device().memory().translate(target, bytes);
   stream.submit(
       {"fill of " + std::to_string(bytes) + " bytes", [=, &memory = stream.device().memory()] {
@@ -140,59 +138,29 @@ void fill(cuda::CUdeviceptr target, Value value, size_t count, Stream &stream) {
        }});
 }
 
-/// One side of a two-dimensional copy, as the address of each row.
-struct Rows {
-  bool onDevice;
-  std::byte *host;
-  cuda::CUdeviceptr device;
-  size_t pitch;
-};
-
-Rows rowsOf(cuda::CUmemorytype type, void *host, cuda::CUdeviceptr device, size_t x, size_t y,
-            size_t pitch, const cuda::CUDA_MEMCPY2D &copy) {
-  if (type != cuda::CU_MEMORYTYPE_HOST && type != cuda::CU_MEMORYTYPE_DEVICE)
-    throw Fault(cuda::CUDA_ERROR_NOT_SUPPORTED, "cuMemcpy2DAsync: only host and device memory");
-  if (pitch < copy.WidthInBytes && copy.Height > 1)
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemcpy2DAsync: the pitch is below the width");
-  size_t offset = y * pitch + x;
-  if (type == cuda::CU_MEMORYTYPE_DEVICE)
-    return {true, nullptr, device + offset, pitch};
-  return {false, static_cast<std::byte *>(host) + offset, 0, pitch};
-}
-
-std::byte *row(const Rows &rows, size_t index, size_t width, DeviceMemory &memory,
-               std::vector<Range> &touched) {
-  if (!rows.onDevice)
-    return rows.host + index * rows.pitch;
-  uint64_t address = rows.device + index * rows.pitch;
-  touched.push_back({address, address + width});
-  return memory.translate(address, width);
-}
-
 void copyRows(const cuda::CUDA_MEMCPY2D &copy, Stream &stream) {
-  Rows source = rowsOf(copy.srcMemoryType, const_cast<void *>(copy.srcHost), copy.srcDevice,
-                       copy.srcXInBytes, copy.srcY, copy.srcPitch, copy);
-  Rows target = rowsOf(copy.dstMemoryType, copy.dstHost, copy.dstDevice, copy.dstXInBytes,
-                       copy.dstY, copy.dstPitch, copy);
+  using cuda::CU_MEMORYTYPE_DEVICE;
+  require(copy.srcMemoryType == CU_MEMORYTYPE_DEVICE && copy.dstMemoryType == CU_MEMORYTYPE_DEVICE,
+          cuda::CUDA_ERROR_NOT_SUPPORTED, "cuMemcpy2DAsync: only device memory");
   size_t width = copy.WidthInBytes, height = copy.Height;
+  require((copy.srcPitch >= width && copy.dstPitch >= width) || height <= 1,
+          cuda::CUDA_ERROR_INVALID_VALUE, "cuMemcpy2DAsync: the pitch is below the width");
+  uint64_t source = copy.srcDevice + copy.srcY * copy.srcPitch + copy.srcXInBytes;
+  uint64_t target = copy.dstDevice + copy.dstY * copy.dstPitch + copy.dstXInBytes;
   if (width == 0 || height == 0)
     return;
-  auto isPageable = [&](const Rows &rows) {
-    return !rows.onDevice &&
-           !PinnedMemory::get().contains(rows.host, (height - 1) * rows.pitch + width);
-  };
-  bool mustWait = isPageable(source) || isPageable(target);
   stream.submit(
       {"copy of " + std::to_string(height) + " rows of " + std::to_string(width) + " bytes",
        [=, &memory = stream.device().memory()] {
          Accesses accesses;
-         for (size_t i = 0; i < height; ++i)
-           std::memcpy(row(target, i, width, memory, accesses.writes),
-                       row(source, i, width, memory, accesses.reads), width);
+         for (size_t i = 0; i < height; ++i) {
+           uint64_t from = source + i * copy.srcPitch, to = target + i * copy.dstPitch;
+           std::memcpy(memory.translate(to, width), memory.translate(from, width), width);
+           accesses.reads.push_back({from, from + width});
+           accesses.writes.push_back({to, to + width});
+         }
          return accesses;
        }});
-  if (mustWait && !stream.capture)
-    stream.synchronize();
 }
 
 } // namespace
@@ -203,18 +171,18 @@ namespace dtc::cuda {
 using namespace dtc::emulator;
 
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
-  return enter("cuMemGetInfo", [&] {
+  return enter(__func__, [&] {
     *free = currentDevice().memory().available();
     *total = currentDevice().memory().capacity();
   });
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
-  return enter("cuMemAlloc", [&] { *address = currentDevice().memory().allocate(bytes); });
+  return enter(__func__, [&] { *address = currentDevice().memory().allocate(bytes); });
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
-  return enter("cuMemFree", [&] {
+  return enter(__func__, [&] {
     if (!address)
       return;
     Device &device = currentDevice();
@@ -226,16 +194,16 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
 }
 
 CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
-  return enter("cuMemHostAlloc", [&] {
+  return enter(__func__, [&] {
     currentDevice();
-    if (bytes == 0 || (flags & ~(kMemHostAllocPortable | kMemHostAllocDeviceMap)) != 0)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "0 bytes, or flags that aren't known");
+    require(bytes > 0 && (flags & ~(kMemHostAllocPortable | kMemHostAllocDeviceMap)) == 0,
+            CUDA_ERROR_INVALID_VALUE, "0 bytes, or flags that aren't known");
     *address = PinnedMemory::get().allocate(bytes);
   });
 }
 
 CUresult cuMemFreeHost(void *address) {
-  return enter("cuMemFreeHost", [&] {
+  return enter(__func__, [&] {
     currentDevice().synchronize();
     PinnedMemory::get().release(address);
   });
@@ -243,28 +211,28 @@ CUresult cuMemFreeHost(void *address) {
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void *source, size_t bytes,
                               CUstream stream) {
-  return enter("cuMemcpyHtoDAsync", [&] { copyToDevice(target, source, bytes, streamOf(stream)); });
+  return enter(__func__, [&] { copyToDevice(target, source, bytes, streamOf(stream)); });
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *target, CUdeviceptr source, size_t bytes, CUstream stream) {
-  return enter("cuMemcpyDtoHAsync", [&] { copyToHost(target, source, bytes, streamOf(stream)); });
+  return enter(__func__, [&] { copyToHost(target, source, bytes, streamOf(stream)); });
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t bytes,
                               CUstream stream) {
-  return enter("cuMemcpyDtoDAsync", [&] { copyOnDevice(target, source, bytes, streamOf(stream)); });
+  return enter(__func__, [&] { copyOnDevice(target, source, bytes, streamOf(stream)); });
 }
 
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream) {
-  return enter("cuMemcpy2DAsync", [&] { copyRows(*copy, streamOf(stream)); });
+  return enter(__func__, [&] { copyRows(*copy, streamOf(stream)); });
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t count, CUstream stream) {
-  return enter("cuMemsetD8Async", [&] { fill(target, value, count, streamOf(stream)); });
+  return enter(__func__, [&] { fill(target, value, count, streamOf(stream)); });
 }
 
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned value, size_t count, CUstream stream) {
-  return enter("cuMemsetD32Async", [&] { fill(target, value, count, streamOf(stream)); });
+  return enter(__func__, [&] { fill(target, value, count, streamOf(stream)); });
 }
 
 } // namespace dtc::cuda

@@ -1,8 +1,7 @@
 // Modules, kernels and their launches.
-#include "Emulator/Device/Hang.h"
 #include "Emulator/Driver/Context.h"
 #include "Emulator/Interpreter/Block.h"
-#include "Emulator/PTX/Decoder.h"
+#include "Emulator/PTX/ProgramBuilder.h"
 
 #include <cstdio>
 #include <cstring>
@@ -18,15 +17,11 @@ struct Kernel {
 };
 
 struct Module {
+  static constexpr const char *kWhat = "module";
   Device *device;
   std::vector<uint64_t> variables; // addresses
   std::map<std::string, std::unique_ptr<Kernel>> kernels;
 };
-
-Handles<Module> &moduleHandles() {
-  static auto *handles = new Handles<Module>("module");
-  return *handles;
-}
 
 std::vector<std::string> linesOf(std::string_view text) {
   std::vector<std::string> lines;
@@ -41,25 +36,14 @@ std::vector<std::string> linesOf(std::string_view text) {
 }
 
 /// Puts a variable into the device's memory, with its initial value.
-uint64_t placeVariable(Device &device, const ptx::Variable &variable,
-                       const ptx::VariableAddresses &known) {
+uint64_t placeVariable(Device &device, const ptx::Variable &variable) {
   if (variable.isExternal || variable.bytes == 0)
     ptx::syntaxError(variable.line, "variables without a definition aren't supported");
   uint64_t address = device.memory().allocate(variable.bytes);
   std::vector<uint8_t> initial = variable.initial;
   initial.resize(variable.bytes, 0);
-  for (const auto &[offset, symbol] : variable.relocations) {
-    auto at = known.find(symbol.name);
-    if (at == known.end())
-      ptx::syntaxError(variable.line, "unknown name '" + symbol.name + "'");
-    uint64_t target = at->second + symbol.offset;
-    std::memcpy(initial.data() + offset, &target, sizeof(target));
-  }
   std::memcpy(device.memory().translate(address, variable.bytes), initial.data(), initial.size());
-  // Written by the host before anything that comes later.
-  auto stamp = std::make_shared<OperationStamp>();
-  stamp->name = "loading of the variable " + variable.name;
-  device.history().record(stamp, {{}, {{address, address + variable.bytes}}});
+  device.history().initialize({address, address + variable.bytes});
   return address;
 }
 
@@ -70,7 +54,7 @@ std::unique_ptr<Module> loadModule(std::string_view text, Device &device) {
   ptx::VariableAddresses addresses;
   for (const ptx::Variable &variable : parsed.variables)
     if (variable.space != "shared") {
-      addresses[variable.name] = placeVariable(device, variable, addresses);
+      addresses[variable.name] = placeVariable(device, variable);
       module->variables.push_back(addresses[variable.name]);
     }
   std::vector<std::string> lines = linesOf(text);
@@ -103,23 +87,15 @@ void fillErrorLog(const std::string &message, unsigned count, const cuda::CUjit_
 
 std::string_view textOf(const void *image) {
   const auto *text = static_cast<const char *>(image);
-  if (std::memcmp(text,
-                  "\x7f"
-                  "ELF",
-                  4) == 0)
-    throw Fault(cuda::CUDA_ERROR_NO_BINARY_FOR_GPU, "the emulated device takes PTX alone");
+  require(!std::string_view(text).starts_with("\x7f"
+                                              "ELF"),
+          cuda::CUDA_ERROR_NO_BINARY_FOR_GPU, "the emulated device takes PTX alone");
   return text;
 }
 
 Kernel &kernelOf(cuda::CUfunction function) {
-  if (!function)
-    throw Fault(cuda::CUDA_ERROR_INVALID_HANDLE, "the function is null");
+  require(function, cuda::CUDA_ERROR_INVALID_HANDLE, "the function is null");
   return *reinterpret_cast<Kernel *>(function);
-}
-
-void require(bool condition, cuda::CUresult code, const std::string &message) {
-  if (!condition)
-    throw Fault(code, message);
 }
 
 void checkGeometry(const Kernel &kernel, Extent blocks, Extent threads, unsigned sharedBytes) {
@@ -138,10 +114,6 @@ void checkGeometry(const Kernel &kernel, Extent blocks, Extent threads, unsigned
                       threads.count() <= Limits::threadsPerBlock;
   require(isBlockValid, cuda::CUDA_ERROR_INVALID_VALUE,
           program.name + ": no block of " + text(threads) + " threads");
-  require(program.maximumThreads == 0 || threads.count() <= program.maximumThreads,
-          cuda::CUDA_ERROR_INVALID_VALUE,
-          program.name + ": " + text(threads) + " threads, and .maxntid says " +
-              std::to_string(program.maximumThreads));
   require(program.requiredThreads == 0 || threads.count() == program.requiredThreads,
           cuda::CUDA_ERROR_INVALID_VALUE,
           program.name + ": " + text(threads) + " threads, and .reqntid says " +
@@ -172,29 +144,6 @@ void launch(Kernel &kernel, Extent blocks, Extent threads, unsigned sharedBytes,
                  }});
 }
 
-int attributeOf(const Kernel &kernel, cuda::CUfunction_attribute attribute) {
-  switch (attribute) {
-  case cuda::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    return kernel.program->maximumThreads ? static_cast<int>(kernel.program->maximumThreads)
-                                          : static_cast<int>(DeviceLimits::threadsPerBlock);
-  case cuda::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
-    return static_cast<int>(kernel.program->sharedBytes);
-  case cuda::CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
-    return 0;
-  case cuda::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
-    return static_cast<int>(kernel.program->localBytes);
-  case cuda::CU_FUNC_ATTRIBUTE_NUM_REGS:
-    return 32;
-  case cuda::CU_FUNC_ATTRIBUTE_PTX_VERSION:
-    return 80;
-  case cuda::CU_FUNC_ATTRIBUTE_BINARY_VERSION:
-    return 90;
-  case cuda::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-    return static_cast<int>(kernel.dynamicSharedLimit);
-  }
-  throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "unknown attribute of a function");
-}
-
 } // namespace
 } // namespace dtc::emulator
 
@@ -204,9 +153,10 @@ using namespace dtc::emulator;
 
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
                             CUjit_option *options, void **values) {
-  return enter("cuModuleLoadDataEx", [&] {
+  return enter(__func__, [&] {
     try {
-      *module = moduleHandles().add<CUmodule>(loadModule(textOf(image), currentDevice()));
+      *module = handles<dtc::emulator::Module>().add<CUmodule>(
+          loadModule(textOf(image), currentDevice()));
     } catch (const Fault &fault) {
       fillErrorLog(fault.what(), count, options, values);
       throw;
@@ -214,13 +164,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
   });
 }
 
-extern "C" CUresult cuModuleLoadData(CUmodule *module, const void *image) {
-  return cuModuleLoadDataEx(module, image, 0, nullptr, nullptr);
-}
-
 CUresult cuModuleUnload(CUmodule module) {
-  return enter("cuModuleUnload", [&] {
-    std::unique_ptr<dtc::emulator::Module> taken = moduleHandles().take(module);
+  return enter(__func__, [&] {
+    std::unique_ptr<dtc::emulator::Module> taken = handles<dtc::emulator::Module>().take(module);
     taken->device->synchronize();
     for (uint64_t address : taken->variables) {
       taken->device->history().forget(taken->device->memory().find(address));
@@ -230,8 +176,8 @@ CUresult cuModuleUnload(CUmodule module) {
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
-  return enter("cuModuleGetFunction", [&] {
-    auto &kernels = moduleHandles().find(module).kernels;
+  return enter(__func__, [&] {
+    auto &kernels = handles<dtc::emulator::Module>().find(module).kernels;
     auto at = kernels.find(name);
     require(at != kernels.end(), CUDA_ERROR_NOT_FOUND,
             std::string("the module has no kernel '") + name + "'");
@@ -240,11 +186,16 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 }
 
 CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function) {
-  return enter("cuFuncGetAttribute", [&] { *value = attributeOf(kernelOf(function), attribute); });
+  return enter(__func__, [&] {
+    require(attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CUDA_ERROR_INVALID_VALUE,
+            "the emulator tells the most threads of a block alone");
+    kernelOf(function);
+    *value = DeviceLimits::threadsPerBlock;
+  });
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-  return enter("cuFuncSetAttribute", [&] {
+  return enter(__func__, [&] {
     require(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CUDA_ERROR_INVALID_VALUE,
             "only the size of dynamic shared memory can be set");
     Kernel &kernel = kernelOf(function);
@@ -259,7 +210,7 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 CUresult cuLaunchKernel(CUfunction function, unsigned gridX, unsigned gridY, unsigned gridZ,
                         unsigned blockX, unsigned blockY, unsigned blockZ, unsigned sharedBytes,
                         CUstream stream, void **parameters, void **extra) {
-  return enter("cuLaunchKernel", [&] {
+  return enter(__func__, [&] {
     require(!extra, CUDA_ERROR_INVALID_VALUE, "parameters are taken from kernelParams alone");
     launch(kernelOf(function), {gridX, gridY, gridZ}, {blockX, blockY, blockZ}, sharedBytes,
            streamOf(stream), parameters);

@@ -6,57 +6,49 @@ namespace dtc::emulator {
 namespace {
 
 struct CapturedGraph {
+  static constexpr const char *kWhat = "graph";
   Device *device;
   Graph graph;
 };
 
-Handles<CapturedGraph> &graphHandles() {
-  static auto *handles = new Handles<CapturedGraph>("graph");
-  return *handles;
-}
-
-Handles<ExecutableGraph> &executableHandles() {
-  static auto *handles = new Handles<ExecutableGraph>("executable graph");
-  return *handles;
-}
-
 void requireNotCaptured(const Stream &stream) {
-  if (stream.capture)
-    throw Fault(cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the stream is being captured");
+  require(!stream.capture, cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+          "the stream is being captured");
 }
 
 constexpr int kLeastPriority = 0, kGreatestPriority = -5; // an H100's
 
 cuda::CUstream createStream(unsigned flags, int priority) {
   Device &device = currentDevice();
-  if (flags > cuda::CU_STREAM_NON_BLOCKING || priority > kLeastPriority ||
-      priority < kGreatestPriority)
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "unknown flags, or no such priority");
-  auto made = std::make_unique<Stream>(device, flags == cuda::CU_STREAM_DEFAULT, priority);
+  require(flags == cuda::CU_STREAM_NON_BLOCKING, cuda::CUDA_ERROR_NOT_SUPPORTED,
+          "the emulator has no streams that wait for the default one");
+  require(priority <= kLeastPriority && priority >= kGreatestPriority,
+          cuda::CUDA_ERROR_INVALID_VALUE, "no such priority");
+  auto made = std::make_unique<Stream>(device, priority);
   device.add(*made);
-  return streamHandles().add<cuda::CUstream>(std::move(made));
+  return handles<Stream>().add<cuda::CUstream>(std::move(made));
 }
 
-const Mark &recordedMark(const Event &event) {
-  if (event.captured)
-    throw Fault(cuda::CUDA_ERROR_CAPTURED_EVENT, "the event was last recorded in a capture");
-  return *event.mark;
+void requireDone(const Ticket &ticket) {
+  require(ticket.done, cuda::CUDA_ERROR_NOT_READY, "not ready");
+}
+
+/// The host knows that an event is over, once `arrive` has returned.
+template <typename Arrive> void joinEvent(cuda::CUevent handle, Arrive &&arrive) {
+  Event &event = handles<Event>().find(handle);
+  require(!event.captured, cuda::CUDA_ERROR_CAPTURED_EVENT,
+          "the event was last recorded in a capture");
+  if (!event.mark)
+    return;
+  arrive(*event.mark->ticket);
+  Timeline::get().joinHost(event.mark->ticket->clock);
+  currentDevice().checkHealthy();
 }
 
 } // namespace
 
-Handles<Stream> &streamHandles() {
-  static auto *handles = new Handles<Stream>("stream");
-  return *handles;
-}
-
-Handles<Event> &eventHandles() {
-  static auto *handles = new Handles<Event>("event");
-  return *handles;
-}
-
 Stream &streamOf(cuda::CUstream handle) {
-  Stream &stream = handle ? streamHandles().find(handle) : currentDevice().defaultStream();
+  Stream &stream = handle ? handles<Stream>().find(handle) : currentDevice().defaultStream();
   stream.device().checkHealthy();
   return stream;
 }
@@ -68,188 +60,160 @@ namespace dtc::cuda {
 using namespace dtc::emulator;
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
-  return enter("cuStreamCreate", [&] { *stream = createStream(flags, kLeastPriority); });
+  return enter(__func__, [&] { *stream = createStream(flags, kLeastPriority); });
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority) {
-  return enter("cuStreamCreateWithPriority", [&] { *stream = createStream(flags, priority); });
+  return enter(__func__, [&] { *stream = createStream(flags, priority); });
 }
 
 CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
-  return enter("cuCtxGetStreamPriorityRange", [&] {
+  return enter(__func__, [&] {
     *least = kLeastPriority;
     *greatest = kGreatestPriority;
   });
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  return enter("cuStreamDestroy", [&] {
-    std::unique_ptr<Stream> taken = streamHandles().take(stream);
+  return enter(__func__, [&] {
+    std::unique_ptr<Stream> taken = handles<Stream>().take(stream);
     taken->device().remove(*taken);
   });
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
-  return enter("cuStreamSynchronize", [&] {
+  return enter(__func__, [&] {
     Stream &found = streamOf(stream);
     requireNotCaptured(found);
-    found.device().orderDefaultStream(found);
     found.synchronize();
   });
 }
 
 CUresult cuStreamQuery(CUstream stream) {
-  return enter("cuStreamQuery", [&] {
+  return enter(__func__, [&] {
     Stream &found = streamOf(stream);
     requireNotCaptured(found);
     Mark mark = found.mark();
     // An idle worker needs a moment to come to the mark.
     for (int i = 0; i < 100 && !mark.ticket->done; ++i)
       std::this_thread::yield();
-    if (!mark.ticket->done)
-      throw Fault(CUDA_ERROR_NOT_READY, "not ready");
+    requireDone(*mark.ticket);
     Timeline::get().joinHost(mark.ticket->clock);
   });
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  return enter("cuStreamWaitEvent", [&] {
+  return enter(__func__, [&] {
     Stream &found = streamOf(stream);
-    Event &awaited = eventHandles().find(event);
-    if (flags != CU_EVENT_WAIT_DEFAULT)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
+    Event &awaited = handles<Event>().find(event);
+    require(flags == CU_EVENT_WAIT_DEFAULT, CUDA_ERROR_INVALID_VALUE, "unknown flags");
     if (awaited.captured) {
       std::shared_ptr<Capture> capture = awaited.captured->capture.lock();
-      if (!capture)
-        throw Fault(CUDA_ERROR_CAPTURED_EVENT,
-                    "the event was recorded in a capture that has ended");
+      require(capture != nullptr, CUDA_ERROR_CAPTURED_EVENT,
+              "the event was recorded in a capture that has ended");
       capture->wait(found, *awaited.captured);
       return;
     }
-    if (found.capture && awaited.mark)
-      throw Fault(CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
-                  "a captured stream waits for an event from outside of the capture");
-    if (awaited.mark)
-      found.wait(*awaited.mark);
+    if (!awaited.mark)
+      return;
+    require(!found.capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+            "a captured stream waits for an event from outside of the capture");
+    found.wait(*awaited.mark);
   });
 }
 
 CUresult cuEventCreate(CUevent *event, unsigned flags) {
-  return enter("cuEventCreate", [&] {
+  return enter(__func__, [&] {
     currentDevice();
-    if (flags & ~(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
+    require((flags & ~CU_EVENT_DISABLE_TIMING) == 0, CUDA_ERROR_INVALID_VALUE, "unknown flags");
     auto made = std::make_unique<Event>();
     made->hasTiming = !(flags & CU_EVENT_DISABLE_TIMING);
-    *event = eventHandles().add<CUevent>(std::move(made));
+    *event = handles<Event>().add<CUevent>(std::move(made));
   });
 }
 
 CUresult cuEventDestroy_v2(CUevent event) {
-  return enter("cuEventDestroy", [&] { eventHandles().take(event); });
+  return enter(__func__, [&] { handles<Event>().take(event); });
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return enter("cuEventRecord", [&] {
+  return enter(__func__, [&] {
     Stream &found = streamOf(stream);
-    Event &recorded = eventHandles().find(event);
+    Event &recorded = handles<Event>().find(event);
     if (found.capture) {
       recorded.captured = found.capture->mark(found);
       recorded.mark.reset();
       return;
     }
-    found.device().orderDefaultStream(found);
     recorded.captured.reset();
     recorded.mark = found.mark();
   });
 }
 
 CUresult cuEventSynchronize(CUevent event) {
-  return enter("cuEventSynchronize", [&] {
-    Event &found = eventHandles().find(event);
-    if (!found.mark && !found.captured)
-      return;
-    const Mark &mark = recordedMark(found);
-    Timeline::get().await(*mark.ticket);
-    Timeline::get().joinHost(mark.ticket->clock);
-    currentDevice().checkHealthy();
+  return enter(__func__, [&] {
+    joinEvent(event, [](const Ticket &ticket) { Timeline::get().await(ticket); });
   });
 }
 
 CUresult cuEventQuery(CUevent event) {
-  return enter("cuEventQuery", [&] {
-    Event &found = eventHandles().find(event);
-    if (!found.mark && !found.captured)
-      return;
-    const Mark &mark = recordedMark(found);
-    if (!mark.ticket->done)
-      throw Fault(CUDA_ERROR_NOT_READY, "not ready");
-    Timeline::get().joinHost(mark.ticket->clock);
-    currentDevice().checkHealthy();
-  });
+  return enter(__func__, [&] { joinEvent(event, requireDone); });
 }
 
 CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
-  return enter("cuEventElapsedTime", [&] {
-    Event &first = eventHandles().find(start), &last = eventHandles().find(end);
-    if (!first.mark || !last.mark || !first.hasTiming || !last.hasTiming)
-      throw Fault(CUDA_ERROR_INVALID_HANDLE,
-                  "an event wasn't recorded, or was made without timing");
-    if (!first.mark->ticket->done || !last.mark->ticket->done)
-      throw Fault(CUDA_ERROR_NOT_READY, "not ready");
+  return enter(__func__, [&] {
+    Event &first = handles<Event>().find(start), &last = handles<Event>().find(end);
+    require(first.mark && last.mark && first.hasTiming && last.hasTiming, CUDA_ERROR_INVALID_HANDLE,
+            "an event wasn't recorded, or was made without timing");
+    requireDone(*first.mark->ticket);
+    requireDone(*last.mark->ticket);
     std::chrono::duration<float, std::milli> elapsed =
         last.mark->ticket->at - first.mark->ticket->at;
     *milliseconds = elapsed.count();
   });
 }
 
-CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
-  return enter("cuStreamBeginCapture", [&] {
-    if (!stream)
-      throw Fault(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "the default stream can't be captured");
-    (void)mode;
-    Capture::begin(streamOf(stream));
-  });
+CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode) {
+  return enter(__func__, [&] { Capture::begin(streamOf(stream)); });
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
-  return enter("cuStreamEndCapture", [&] {
+  return enter(__func__, [&] {
     Stream &found = streamOf(stream);
-    if (!found.capture)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "the stream isn't being captured");
+    require(found.capture != nullptr, CUDA_ERROR_INVALID_VALUE, "the stream isn't being captured");
     auto captured = std::make_unique<CapturedGraph>();
     captured->device = &found.device();
     captured->graph = found.capture->end(found);
-    *graph = graphHandles().add<CUgraph>(std::move(captured));
+    *graph = handles<CapturedGraph>().add<CUgraph>(std::move(captured));
   });
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags) {
-  return enter("cuGraphInstantiateWithFlags", [&] {
-    if (flags & ~CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "unknown flags");
-    CapturedGraph &found = graphHandles().find(graph);
-    if (found.graph.hasPriorities && flags == 0)
-      throw Fault(CUDA_ERROR_INVALID_VALUE, "the priorities of captured streams would be lost");
-    *exec = executableHandles().add<CUgraphExec>(
+  return enter(__func__, [&] {
+    require((flags & ~CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) == 0, CUDA_ERROR_INVALID_VALUE,
+            "unknown flags");
+    CapturedGraph &found = handles<CapturedGraph>().find(graph);
+    require(!found.graph.hasPriorities || flags != 0, CUDA_ERROR_INVALID_VALUE,
+            "the priorities of captured streams would be lost");
+    *exec = handles<ExecutableGraph>().add<CUgraphExec>(
         std::make_unique<ExecutableGraph>(*found.device, found.graph));
   });
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  return enter("cuGraphLaunch", [&] {
+  return enter(__func__, [&] {
     Stream &found = streamOf(stream);
     requireNotCaptured(found);
-    executableHandles().find(exec).launch(found);
+    handles<ExecutableGraph>().find(exec).launch(found);
   });
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {
-  return enter("cuGraphDestroy", [&] { graphHandles().take(graph); });
+  return enter(__func__, [&] { handles<CapturedGraph>().take(graph); });
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  return enter("cuGraphExecDestroy", [&] { executableHandles().take(exec); });
+  return enter(__func__, [&] { handles<ExecutableGraph>().take(exec); });
 }
 
 } // namespace dtc::cuda

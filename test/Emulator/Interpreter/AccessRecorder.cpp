@@ -6,14 +6,6 @@ namespace dtc::emulator {
 
 namespace {
 
-/// Appends [begin, end), as part of the last range where it touches it.
-void append(std::vector<Range> &ranges, uint64_t begin, uint64_t end) {
-  if (!ranges.empty() && ranges.back().end == begin)
-    ranges.back().end = end;
-  else
-    ranges.push_back({begin, end});
-}
-
 void appendBits(std::vector<Range> &ranges, uint64_t word, uint64_t address) {
   unsigned position = 0;
   while (word) {
@@ -21,7 +13,7 @@ void appendBits(std::vector<Range> &ranges, uint64_t word, uint64_t address) {
     word >>= zeroes;
     position += zeroes;
     unsigned ones = std::countr_one(word);
-    append(ranges, address + position, address + position + ones);
+    append(ranges, {address + position, address + position + ones});
     position += ones;
     word = ones == 64 ? 0 : word >> ones;
   }

@@ -8,12 +8,8 @@
 
 namespace dtc::emulator {
 
-class DeviceMemory;
-
 class AccessRecorder {
 public:
-  explicit AccessRecorder(const DeviceMemory &) {}
-
   void read(uint64_t address, uint64_t bytes) { note(address, bytes, 0); }
   void write(uint64_t address, uint64_t bytes) { note(address, bytes, 1); }
   Traffic &traffic() { return moved; }

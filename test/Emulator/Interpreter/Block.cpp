@@ -4,14 +4,11 @@
 #include "Emulator/Device/Fault.h"
 #include "dtc-cuda/Driver.h"
 
-#include <atomic>
 #include <cstdlib>
 
 namespace dtc::emulator {
 
 namespace {
-
-std::atomic<uint64_t> executedTotal{0};
 
 unsigned warpsOf(const Launch &launch) {
   return static_cast<unsigned>((launch.threads.count() + kLanes - 1) / kLanes);
@@ -19,13 +16,10 @@ unsigned warpsOf(const Launch &launch) {
 
 } // namespace
 
-uint64_t executedThreadInstructions() { return executedTotal; }
-
 Block::Block(const Launch &launch, const DeviceMemory &memory)
-    : owner(&launch), device(memory), accesses(memory),
+    : owner(&launch), device(memory),
       sharedMemory(launch.program->sharedBytes + launch.dynamicSharedBytes,
                    launch.program->sharedGranule),
-      localMemory(launch.threads.count() * launch.program->localBytes),
       registers(
           static_cast<std::byte *>(std::aligned_alloc(
               256, std::max<size_t>(256, size_t(warpsOf(launch)) * launch.program->registerBytes))),
@@ -33,7 +27,6 @@ Block::Block(const Launch &launch, const DeviceMemory &memory)
       allocations(launch.program->code.size(), Range{0, 0}) {
   // Values that no thread has written are never zero by luck.
   std::memset(registers.get(), 0xff, size_t(warpsOf(launch)) * launch.program->registerBytes);
-  std::fill(localMemory.begin(), localMemory.end(), std::byte{0xff});
   warps.reserve(warpsOf(launch));
   for (unsigned i = 0; i < warpsOf(launch); ++i)
     warps.emplace_back(*this, i, registers.get() + size_t(i) * launch.program->registerBytes,
@@ -90,60 +83,20 @@ void Block::releaseBarrier() {
     warp.epoch = 0;
 }
 
-uint32_t Block::specialOf(Special special, unsigned warp, unsigned lane) const {
-  const Extent &threads = owner->threads, &blocks = owner->blocks;
-  unsigned thread = warp * kLanes + lane;
-  uint32_t less = (1u << lane) - 1, equal = 1u << lane;
-  switch (special) {
-  case Special::ThreadX:
-    return thread % threads.x;
-  case Special::ThreadY:
-    return thread / threads.x % threads.y;
-  case Special::ThreadZ:
-    return thread / threads.x / threads.y;
-  case Special::BlockX:
-    return place.x;
-  case Special::BlockY:
-    return place.y;
-  case Special::BlockZ:
-    return place.z;
-  case Special::ThreadsX:
-    return threads.x;
-  case Special::ThreadsY:
-    return threads.y;
-  case Special::ThreadsZ:
-    return threads.z;
-  case Special::BlocksX:
-    return blocks.x;
-  case Special::BlocksY:
-    return blocks.y;
-  case Special::BlocksZ:
-    return blocks.z;
-  case Special::Lane:
-    return lane;
-  case Special::WarpOfBlock:
-    return warp;
-  case Special::Warps:
-    return static_cast<uint32_t>(warps.size());
-  case Special::MaskEqual:
-    return equal;
-  case Special::MaskLess:
-    return less;
-  case Special::MaskLessEqual:
-    return less | equal;
-  case Special::MaskGreater:
-    return ~(less | equal);
-  case Special::MaskGreaterEqual:
-    return ~less;
-  }
-  return 0; // no other register
-}
-
 Lanes<uint32_t> Block::special(Special special, unsigned warp) const {
   Lanes<uint32_t> result;
-  for (unsigned lane = 0; lane < kLanes; ++lane)
-    result[lane] = specialOf(special, warp, lane);
-  return result;
+  switch (special) {
+  case Special::Thread:
+    for (unsigned lane = 0; lane < kLanes; ++lane)
+      result[lane] = (warp * kLanes + lane) % owner->threads.x;
+    return result;
+  case Special::Block:
+    return Lanes<uint32_t>(place.x);
+  case Special::Threads:
+    return Lanes<uint32_t>(owner->threads.x);
+  case Special::Blocks:
+    return Lanes<uint32_t>(owner->blocks.x);
+  }
 }
 
 Accesses runLaunch(const Launch &launch, const DeviceMemory &memory) {
@@ -153,7 +106,6 @@ Accesses runLaunch(const Launch &launch, const DeviceMemory &memory) {
     for (position.y = 0; position.y < launch.blocks.y; ++position.y)
       for (position.x = 0; position.x < launch.blocks.x; ++position.x)
         block.run(position);
-  executedTotal += block.executed;
   Accesses accesses = block.recorder().take();
   if (Traffic::isCounted())
     block.recorder().traffic().write(launch.program->name, launch.blocks.count(),

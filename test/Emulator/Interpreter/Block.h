@@ -25,9 +25,6 @@ struct Launch {
 /// Carries out a launch, and says which bytes of the device it has read and written.
 Accesses runLaunch(const Launch &launch, const DeviceMemory &memory);
 
-/// Instructions times lanes that all launches of this process have executed.
-uint64_t executedThreadInstructions();
-
 class Block {
 public:
   Block(const Launch &launch, const DeviceMemory &memory);
@@ -44,9 +41,6 @@ public:
   const DeviceMemory &memory() const { return device; }
   AccessRecorder &recorder() { return accesses; }
   SharedMemory &shared() { return sharedMemory; }
-  std::byte *local(unsigned thread) {
-    return localMemory.data() + size_t(thread) * launch().program->localBytes;
-  }
 
   /// The allocation that an instruction last accessed: most stay in one.
   Range &cachedAllocation(const Instruction &at) {
@@ -56,8 +50,6 @@ public:
   uint64_t executed = 0;
 
 private:
-  /// The special register of the thread that is this lane of the warp.
-  uint32_t specialOf(Special special, unsigned warp, unsigned lane) const;
   uint32_t fullMask(unsigned warp) const {
     unsigned lanes = lanesOf(warp);
     return lanes == kLanes ? kAllLanes : (1u << lanes) - 1;
@@ -69,7 +61,6 @@ private:
   Extent place;
   AccessRecorder accesses;
   SharedMemory sharedMemory;
-  std::vector<std::byte> localMemory;
   std::unique_ptr<std::byte[], void (*)(void *)> registers;
   std::vector<Warp> warps;
   std::vector<Range> allocations;

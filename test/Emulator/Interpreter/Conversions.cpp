@@ -1,297 +1,126 @@
 // cvt: between integers and floats of all widths.
-#include "Emulator/Interpreter/Elementwise.h"
-#include "Emulator/Interpreter/FloatArithmetic.h"
-#include "Emulator/Interpreter/Half.h"
+#include "Emulator/Interpreter/Instructions.h"
 
 #include <cmath>
+#include <limits>
 
 namespace dtc::emulator {
 
 namespace {
 
-/// To integers and to whole floats; the last is for floats of fewer bits.
-enum Rounding : uint8_t { kNone, kNearestInteger, kTruncate, kFloor, kCeiling, kTowardsZero };
+using Integers = Types<uint16_t, int16_t, uint32_t, int32_t, uint64_t, int64_t>;
 
-// Integers pass through 64 bits, whose sign says nothing for u64; floats through 64 bits too.
-
-template <typename T> Lanes<int64_t> readAs(const Warp &warp, OperandCode operand, unsigned width) {
-  switch (width) {
-  case 2:
-    return convert<int64_t, T>(convert<T, uint16_t>(warp.read<uint16_t>(operand)));
-  case 4:
-    return convert<int64_t, T>(convert<T, uint32_t>(warp.read<uint32_t>(operand)));
-  default:
-    return convert<int64_t, T>(convert<T, uint64_t>(warp.read<uint64_t>(operand)));
-  }
-}
-
-/// `at.width` is the width of the register that is read.
-template <typename T> Lanes<int64_t> readInteger(const Warp &warp, const Instruction &at) {
-  return readAs<T>(warp, at.operands[1], at.width);
-}
-
-struct F16 {};
-struct BF16 {};
-
-template <typename T> Lanes<double> readFloat(const Warp &warp, const Instruction &at) {
-  if constexpr (std::is_same_v<T, F16>)
-    return convert<double, float>(widen<HalfKind::F16>(warp.read<uint16_t>(at.operands[1])));
-  else if constexpr (std::is_same_v<T, BF16>)
-    return convert<double, float>(widen<HalfKind::BF16>(warp.read<uint16_t>(at.operands[1])));
-  else if constexpr (std::is_same_v<T, float>) {
-    Lanes<float> value = warp.read<float>(at.operands[1]);
-    return convert<double, float>(at.flags & kFlushSubnormals ? flushSubnormals<float>(value)
-                                                              : value);
-  } else
-    return warp.read<double>(at.operands[1]);
-}
-
-/// A result may be narrower than its register, which then has its sign or zeroes above it.
-template <typename T>
-void writeInteger(Warp &warp, const Instruction &at, Lanes<int64_t> value, uint32_t mask) {
-  Lanes<int64_t> extended = convert<int64_t, T>(convert<T, int64_t>(value));
-  switch (static_cast<unsigned>(at.immediate)) {
-  case 2:
-    return warp.write<uint16_t>(at.operands[0], convert<uint16_t, int64_t>(extended), mask);
-  case 4:
-    return warp.write<uint32_t>(at.operands[0], convert<uint32_t, int64_t>(extended), mask);
-  default:
-    return warp.write<int64_t>(at.operands[0], extended, mask);
-  }
-}
-
-Lanes<float> towardsZero(Lanes<double> value) {
-  Lanes<float> odd = roundToOdd(value);
-  Lanes<double> back = convert<double, float>(odd);
-  uint32_t isAway = maskOf(__builtin_elementwise_abs(back) > __builtin_elementwise_abs(value));
-  Lanes<uint32_t> bits = reinterpret<uint32_t, float>(odd);
-  return reinterpret<float, uint32_t>(select<uint32_t>(isAway, bits - 1, bits));
-}
-
-template <HalfKind Kind> Lanes<uint16_t> toHalf(const Instruction &at, Lanes<double> value) {
-  Lanes<float> single = roundToOdd(value);
-  if (at.flags & kRelu)
-    single = maximum<float>(single, Lanes<float>(0.0f), true);
-  if (at.mode == kTowardsZero && Kind == HalfKind::BF16)
-    return convert<uint16_t, uint32_t>(reinterpret<uint32_t, float>(single) >> 16);
-  return narrow<Kind>(single);
-}
-
-template <typename T>
-void writeFloat(Warp &warp, const Instruction &at, Lanes<double> value, uint32_t mask) {
-  if (at.mode == kNearestInteger)
-    value = __builtin_elementwise_roundeven(value);
-  else if (at.mode == kTruncate)
-    value = __builtin_elementwise_trunc(value);
-  else if (at.mode == kFloor)
-    value = __builtin_elementwise_floor(value);
-  else if (at.mode == kCeiling)
-    value = __builtin_elementwise_ceil(value);
-  if (at.flags & kSaturate)
-    value = saturate<double>(value);
-  if constexpr (std::is_same_v<T, F16>) {
-    warp.write<uint16_t>(at.operands[0], toHalf<HalfKind::F16>(at, value), mask);
-  } else if constexpr (std::is_same_v<T, BF16>) {
-    warp.write<uint16_t>(at.operands[0], toHalf<HalfKind::BF16>(at, value), mask);
-  } else if constexpr (std::is_same_v<T, float>) {
-    Lanes<float> single =
-        at.mode == kTowardsZero ? towardsZero(value) : convert<float, double>(value);
-    if (at.flags & kFlushSubnormals)
-      single = flushSubnormals<float>(single);
-    warp.write<float>(at.operands[0], single, mask);
-  } else {
-    warp.write<double>(at.operands[0], value, mask);
-  }
+template <typename T> std::string nameOf() {
+  if constexpr (std::is_same_v<T, BF16>)
+    return "bf16";
+  const char *kind = std::is_unsigned_v<T> ? "u" : std::is_integral_v<T> ? "s" : "f";
+  return kind + std::to_string(8 * sizeof(T));
 }
 
 template <typename To, typename From>
-void integerToInteger(Warp &warp, const Instruction &at, uint32_t mask) {
-  Lanes<int64_t> value = readInteger<From>(warp, at);
-  if (at.flags & kSaturate) {
-    for (unsigned lane = 0; lane < kLanes; ++lane) {
-      __int128 wide = static_cast<From>(value[lane]);
-      __int128 low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
-      value[lane] = static_cast<int64_t>(std::min(std::max(wide, low), high));
-    }
-  }
-  writeInteger<To>(warp, at, value, mask);
-}
+constexpr auto kConvert = [](Lanes<From> value) { return convert<To, From>(value); };
 
-/// From 32 bits and fewer an integer is exact in 64-bit floats; from 64 bits there is one rounding
-/// alone.
-template <typename To, typename From>
-void integerToFloat(Warp &warp, const Instruction &at, uint32_t mask) {
-  Lanes<From> value = convert<From, int64_t>(readInteger<From>(warp, at));
-  if constexpr (sizeof(From) == 8 && std::is_same_v<To, float>)
-    warp.write<float>(at.operands[0], convert<float, From>(value), mask);
-  else
-    writeFloat<To>(warp, at, convert<double, From>(value), mask);
-}
+/// The low bits of a register, with their sign above them.
+template <typename Part>
+constexpr auto kExtendSign = []<typename V>(V value) -> V {
+  using T = ElementOf<V>;
+  return convert<T, Part>(convert<Part, T>(value));
+};
 
-/// Clamps to the range; NaN is 0, or for 64 bits the lowest or highest bit pattern as PTX says.
-template <typename To> int64_t toInteger(double value, bool isWide) {
+/// To a half by way of 64 bits: there is one rounding alone.
+template <typename From>
+constexpr auto kRoundToHalf =
+    [](Lanes<From> value) { return roundToOdd(convert<double, From>(value)); };
+
+/// Clamps to the range; NaN is 0, or for 64 bits the highest bit alone as PTX says.
+template <typename To> To toInteger(double value, bool isWide) {
+  using Limits = std::numeric_limits<To>;
   if (std::isnan(value))
-    return isWide ? static_cast<int64_t>(uint64_t(1) << (8 * sizeof(To) - 1)) : 0;
-  if (value <= static_cast<double>(std::numeric_limits<To>::min()))
-    return static_cast<int64_t>(std::numeric_limits<To>::min());
-  if (value >= static_cast<double>(std::numeric_limits<To>::max()))
-    return static_cast<int64_t>(std::numeric_limits<To>::max());
-  return static_cast<int64_t>(static_cast<To>(value));
+    return isWide ? static_cast<To>(UnsignedLike<To>(1) << (8 * sizeof(To) - 1)) : To(0);
+  if (value <= static_cast<double>(Limits::min()))
+    return Limits::min();
+  return value >= static_cast<double>(Limits::max()) ? Limits::max() : static_cast<To>(value);
 }
 
-template <typename To, typename From>
-void floatToInteger(Warp &warp, const Instruction &at, uint32_t mask) {
-  Lanes<double> value = readFloat<From>(warp, at);
-  switch (at.mode) {
-  case kNearestInteger:
-    value = __builtin_elementwise_roundeven(value);
-    break;
-  case kFloor:
-    value = __builtin_elementwise_floor(value);
-    break;
-  case kCeiling:
-    value = __builtin_elementwise_ceil(value);
-    break;
-  default:
-    value = __builtin_elementwise_trunc(value);
-    break;
-  }
-  constexpr bool isWide = std::is_same_v<From, double> || sizeof(To) == 8;
-  writeInteger<To>(
-      warp, at, mapLanes<int64_t>(value, [](double v) { return toInteger<To>(v, isWide); }), mask);
+template <typename To, bool IsWide>
+constexpr auto kTruncate = [](auto value) {
+  return mapLanes<To>(value, [](double v) { return toInteger<To>(v, IsWide); });
+};
+
+template <typename To, typename... From>
+void addFromIntegers(InstructionTable &table, Types<From...>) {
+  // Neither wider nor narrower registers care which sign the result has.
+  for (const char *kind : {"cvt.u", "cvt.s"})
+    (enterOne<kConvert<To, From>, To(From)>(table, kind + std::to_string(8 * sizeof(To)) + "." +
+                                                       nameOf<From>()),
+     ...);
 }
 
-template <typename To, typename From>
-void floatToFloat(Warp &warp, const Instruction &at, uint32_t mask) {
-  writeFloat<To>(warp, at, readFloat<From>(warp, at), mask);
+template <typename... From> void addToFloats(InstructionTable &table, Types<From...>) {
+  (enterOne<kConvert<float, From>, float(From)>(table, "cvt.rn.f32." + nameOf<From>()), ...);
+  (enterOne<kConvert<double, From>, double(From)>(table, "cvt.rn.f64." + nameOf<From>()), ...);
+  (enterOne<kRoundToHalf<From>, F16(From)>(table, "cvt.rn.f16." + nameOf<From>()), ...);
 }
 
-template <HalfKind Kind> void singleToHalf(Warp &warp, const Instruction &at, uint32_t mask) {
-  warp.write<uint16_t>(at.operands[0], narrow<Kind>(warp.read<float>(at.operands[1])), mask);
+template <typename From, typename... To> void addToIntegers(InstructionTable &table, Types<To...>) {
+  (enterOne<kTruncate<To, sizeof(From) == 8 || sizeof(To) == 8>, To(From)>(
+       table, "cvt.rzi." + nameOf<To>() + "." + nameOf<From>()),
+   ...);
 }
 
-template <HalfKind Kind> void halfToSingle(Warp &warp, const Instruction &at, uint32_t mask) {
-  warp.write<float>(at.operands[0], widen<Kind>(warp.read<uint16_t>(at.operands[1])), mask);
+constexpr auto kNearest = []<typename V>(V a) -> V { return __builtin_elementwise_roundeven(a); };
+constexpr auto kTowardsZero = []<typename V>(V a) -> V { return __builtin_elementwise_trunc(a); };
+constexpr auto kFloor = []<typename V>(V a) -> V { return __builtin_elementwise_floor(a); };
+constexpr auto kCeiling = []<typename V>(V a) -> V { return __builtin_elementwise_ceil(a); };
+
+template <auto F> void addRounding(InstructionTable &table, const std::string &mode) {
+  enterOne<F, float(float)>(table, "cvt." + mode + ".f32.f32");
+  enterOne<F, double(double)>(table, "cvt." + mode + ".f64.f64");
 }
+
+constexpr auto kSame = [](Lanes<float> value) { return value; };
 
 /// The first operand becomes the high half.
-template <HalfKind Kind> void singlesToPair(Warp &warp, const Instruction &at, uint32_t mask) {
-  auto part = [&](unsigned i) {
-    return convert<uint32_t, uint16_t>(
-        toHalf<Kind>(at, convert<double, float>(warp.read<float>(at.operands[i]))));
-  };
-  warp.write<uint32_t>(at.operands[0], part(1) << 16 | part(2), mask);
-}
+template <HalfKind Kind>
+constexpr auto kPair = [](Lanes<float> high, Lanes<float> low) {
+  auto bits = [](Lanes<float> value) { return convert<uint32_t, uint16_t>(narrow<Kind>(value)); };
+  return bits(high) << 16 | bits(low);
+};
 
-/// To the nearest with 10 bits behind the point, ties away from zero.
-void singleToTf32(Warp &warp, const Instruction &at, uint32_t mask) {
-  Lanes<uint32_t> bits = warp.read<uint32_t>(at.operands[1]);
-  warp.write<uint32_t>(at.operands[0], (bits + 0x1000) & ~0x1fffu, mask);
-}
-
-template <typename To, typename From> Handler pair() {
-  constexpr bool fromInteger = std::is_integral_v<From>, toInteger = std::is_integral_v<To>;
-  if constexpr (fromInteger && toInteger)
-    return integerToInteger<To, From>;
-  else if constexpr (fromInteger)
-    return integerToFloat<To, From>;
-  else if constexpr (toInteger)
-    return floatToInteger<To, From>;
-  else
-    return floatToFloat<To, From>;
-}
-
-#define DTC_CHOOSE_CONVERSION(type, handler, ...)                                                  \
-  ((type) == "u8"     ? handler<uint8_t, ##__VA_ARGS__>                                            \
-   : (type) == "s8"   ? handler<int8_t, ##__VA_ARGS__>                                             \
-   : (type) == "u16"  ? handler<uint16_t, ##__VA_ARGS__>                                           \
-   : (type) == "s16"  ? handler<int16_t, ##__VA_ARGS__>                                            \
-   : (type) == "u32"  ? handler<uint32_t, ##__VA_ARGS__>                                           \
-   : (type) == "s32"  ? handler<int32_t, ##__VA_ARGS__>                                            \
-   : (type) == "u64"  ? handler<uint64_t, ##__VA_ARGS__>                                           \
-   : (type) == "s64"  ? handler<int64_t, ##__VA_ARGS__>                                            \
-   : (type) == "f32"  ? handler<float, ##__VA_ARGS__>                                              \
-   : (type) == "f64"  ? handler<double, ##__VA_ARGS__>                                             \
-   : (type) == "f16"  ? handler<F16, ##__VA_ARGS__>                                                \
-   : (type) == "bf16" ? handler<BF16, ##__VA_ARGS__>                                               \
-                      : nullptr)
-
-template <typename From> Handler chooseTo(const std::string &to) {
-  Handler (*choose)() = DTC_CHOOSE_CONVERSION(to, pair, From);
-  return choose ? choose() : nullptr;
-}
-
-Handler choosePair(const std::string &to, const std::string &from) {
-  Handler (*choose)(const std::string &) = DTC_CHOOSE_CONVERSION(from, chooseTo);
-  return choose ? choose(to) : nullptr;
-}
-
-bool isFloatName(const std::string &type) { return type.find('f') != type.npos; }
-
-/// Conversions that lose nothing, or round once in the common way.
-Handler chooseDirect(const std::string &to, const std::string &from, const Instruction &at) {
-  if (at.flags != 0 || at.mode != kNone)
-    return nullptr;
-  if (from == "f32" && to == "bf16")
-    return singleToHalf<HalfKind::BF16>;
-  if (from == "f32" && to == "f16")
-    return singleToHalf<HalfKind::F16>;
-  if (from == "bf16" && to == "f32")
-    return halfToSingle<HalfKind::BF16>;
-  if (from == "f16" && to == "f32")
-    return halfToSingle<HalfKind::F16>;
-  return nullptr;
-}
-
-Instruction decodePair(InstructionBuilder &builder, const std::string &to) {
-  builder.output(builder.operand(0), 4);
-  builder.input(builder.operand(1), 4);
-  builder.input(builder.operand(2), 4);
-  return builder.finish(to == "f16x2" ? singlesToPair<HalfKind::F16>
-                                      : singlesToPair<HalfKind::BF16>);
-}
-
-void takeRounding(InstructionBuilder &builder, bool narrowsHalf) {
-  std::string mode = builder.takeOneOf({"rni", "rzi", "rmi", "rpi", "rn", "rna", "rz"});
-  builder.result().mode = mode == "rni"   ? kNearestInteger
-                          : mode == "rzi" ? kTruncate
-                          : mode == "rmi" ? kFloor
-                          : mode == "rpi" ? kCeiling
-                          : mode == "rz"  ? kTowardsZero
-                                          : kNone;
-  if (mode == "rz" && narrowsHalf)
-    builder.refuse(".rz to f16 isn't supported");
-}
-
-Instruction decodeConvert(InstructionBuilder &builder) {
-  std::string from = builder.takeType(), to = builder.takeType();
-  builder.takeFloatFlags();
-  if (builder.take("relu"))
-    builder.result().flags |= kRelu;
-  takeRounding(builder, to.starts_with("f16"));
-  Instruction &made = builder.result();
-  if (made.mode == kTowardsZero && !isFloatName(from))
-    builder.refuse("integers are rounded to the nearest alone");
-  if (to == "f16x2" || to == "bf16x2")
-    return from == "f32" ? decodePair(builder, to) : builder.finish(nullptr);
-  if (to == "tf32") {
-    builder.output(builder.operand(0), 4);
-    builder.input(builder.operand(1), 4);
-    return builder.finish(singleToTf32);
-  }
-  unsigned toBytes = ptx::bytesOfType(to, made.line), fromBytes = ptx::bytesOfType(from, made.line);
-  made.immediate = builder.output(builder.operand(0), isFloatName(to) ? toBytes : 0);
-  bool isImmediate = builder.operand(1).kind != ptx::Operand::Kind::Register;
-  made.width = static_cast<uint8_t>(
-      builder.input(builder.operand(1), isFloatName(from) || isImmediate ? fromBytes : 0));
-  if (made.immediate < toBytes || made.width < fromBytes)
-    builder.refuse("a register is narrower than its type");
-  Handler direct = chooseDirect(to, from, made);
-  return builder.finish(direct ? direct : choosePair(to, from));
+void addFloatConversions(InstructionTable &table) {
+  enterOne<kConvert<double, float>, double(float)>(table, "cvt.f64.f32");
+  enterOne<kConvert<double, float>, double(F16)>(table, "cvt.f64.f16");
+  enterOne<kConvert<float, double>, float(double)>(table, "cvt.rn.f32.f64");
+  enterOne<kRoundToHalf<double>, F16(double)>(table, "cvt.rn.f16.f64");
+  enterOne<kSame, float(F16)>(table, "cvt.f32.f16");
+  enterOne<kSame, float(BF16)>(table, "cvt.f32.bf16");
+  enterOne<kSame, F16(float)>(table, "cvt.rn.f16.f32");
+  enterOne<kSame, BF16(float)>(table, "cvt.rn.bf16.f32");
+  enterOne<kPair<HalfKind::F16>, uint32_t(float, float)>(table, "cvt.rn.f16x2.f32");
+  enterOne<kPair<HalfKind::BF16>, uint32_t(float, float)>(table, "cvt.rn.bf16x2.f32");
 }
 
 } // namespace
 
-void addConversions(DecodeTable &table) { table["cvt"] = decodeConvert; }
+void addConversions(InstructionTable &table) {
+  addFromIntegers<uint16_t>(table, Integers());
+  addFromIntegers<uint32_t>(table, Integers());
+  addFromIntegers<uint64_t>(table, Integers());
+  enterOne<kExtendSign<int8_t>, uint16_t(uint16_t)>(table, "cvt.s16.s8");
+  enterOne<kExtendSign<int8_t>, uint32_t(uint32_t)>(table, "cvt.s32.s8");
+  enterOne<kExtendSign<int16_t>, uint32_t(uint32_t)>(table, "cvt.s32.s16");
+  enterOne<kExtendSign<int8_t>, uint64_t(uint64_t)>(table, "cvt.s64.s8");
+  enterOne<kExtendSign<int16_t>, uint64_t(uint64_t)>(table, "cvt.s64.s16");
+  enterOne<kExtendSign<int32_t>, uint64_t(uint64_t)>(table, "cvt.s64.s32");
+  addToFloats(table, Integers());
+  addToIntegers<float>(table, Integers());
+  addToIntegers<double>(table, Integers());
+  addToIntegers<F16>(table, Integers());
+  addRounding<kNearest>(table, "rni");
+  addRounding<kTowardsZero>(table, "rzi");
+  addRounding<kFloor>(table, "rmi");
+  addRounding<kCeiling>(table, "rpi");
+  addFloatConversions(table);
+}
 
 } // namespace dtc::emulator

@@ -20,19 +20,11 @@ template <typename T> using Lanes = typename LanesOf<T>::Type;
 typedef bool LaneBits __attribute__((ext_vector_type(32)));
 
 template <unsigned Bytes> struct SignedOfSize;
-template <> struct SignedOfSize<1> {
-  using Type = int8_t;
-};
-template <> struct SignedOfSize<2> {
-  using Type = int16_t;
-};
-template <> struct SignedOfSize<4> {
-  using Type = int32_t;
-};
-template <> struct SignedOfSize<8> {
-  using Type = int64_t;
-};
-template <typename T> using SignedLike = typename SignedOfSize<sizeof(T)>::Type;
+template <> struct SignedOfSize<1> : std::type_identity<int8_t> {};
+template <> struct SignedOfSize<2> : std::type_identity<int16_t> {};
+template <> struct SignedOfSize<4> : std::type_identity<int32_t> {};
+template <> struct SignedOfSize<8> : std::type_identity<int64_t> {};
+template <typename T> using SignedLike = typename SignedOfSize<sizeof(T)>::type;
 template <typename T> using UnsignedLike = std::make_unsigned_t<SignedLike<T>>;
 
 /// For each lane, all ones where its bit is set.
@@ -56,8 +48,6 @@ template <typename To, typename From> inline Lanes<To> convert(Lanes<From> value
 template <typename To, typename From> inline Lanes<To> reinterpret(Lanes<From> value) {
   return __builtin_bit_cast(Lanes<To>, value);
 }
-
-template <typename T> inline Lanes<T> broadcast(T value) { return Lanes<T>(value); }
 
 /// Calls a function for each lane of a mask, the lowest first.
 template <typename Function> inline void forLanes(uint32_t mask, Function &&function) {

@@ -1,17 +1,192 @@
-// ld, st, prefetch and cp.async.
-#include "Emulator/Interpreter/Elementwise.h"
-#include "Emulator/Interpreter/LaneMemory.h"
+// ld and st: the memory accesses of a warp's lanes, with bounds, alignment, and what they touch.
+#include "Emulator/Device/DeviceMemory.h"
+#include "Emulator/Device/Fault.h"
+#include "Emulator/Interpreter/Block.h"
+#include "Emulator/Interpreter/Instructions.h"
+#include "dtc-cuda/Driver.h"
 
 namespace dtc::emulator {
 
 namespace {
 
-/// `at.mode` is the space. The value in memory has type M, each of the V registers type R.
+/// The bytes of each lane, one lane after another, at most 16 a lane.
+struct LaneBytes {
+  alignas(64) std::byte bytes[kLanes * 16];
+};
+
+void requireAligned(Warp &warp, const Instruction &at, uint32_t mask,
+                    const Lanes<uint64_t> &addresses, unsigned bytes) {
+  uint32_t isMisaligned = maskOf((addresses & uint64_t(bytes - 1)) != 0) & mask;
+  if (!isMisaligned)
+    return;
+  unsigned lane = std::countr_zero(isMisaligned);
+  warp.fail(cuda::CUDA_ERROR_MISALIGNED_ADDRESS, at, lane,
+            "misaligned: address " + hex(addresses[lane]) + " of an access of " +
+                std::to_string(bytes) + " bytes");
+}
+
+bool isContiguous(uint32_t mask, const Lanes<uint64_t> &addresses, unsigned bytes) {
+  if (mask != kAllLanes)
+    return false;
+  Lanes<uint64_t> steps;
+  for (unsigned lane = 0; lane < kLanes; ++lane)
+    steps[lane] = uint64_t(lane) * bytes;
+  return maskOf(addresses - steps == addresses[0]) == kAllLanes;
+}
+
+[[noreturn]] void outOfBounds(Warp &warp, const Instruction &at, unsigned lane, uint64_t address,
+                              unsigned bytes, const std::string &where) {
+  warp.fail(cuda::CUDA_ERROR_ILLEGAL_ADDRESS, at, lane,
+            "out of bounds: " + std::to_string(bytes) + " bytes at " + hex(address) + where);
+}
+
+/// Checks that every lane stays in a live allocation.
+void requireInBounds(Warp &warp, const Instruction &at, uint32_t mask,
+                     const Lanes<uint64_t> &addresses, unsigned bytes) {
+  Range &cached = warp.block().cachedAllocation(at);
+  auto outside = [&] {
+    return maskOf((addresses < cached.begin) | (addresses + bytes > cached.end)) & mask;
+  };
+  uint32_t isOutside = outside();
+  while (isOutside) {
+    unsigned lane = std::countr_zero(isOutside);
+    Range range = warp.block().memory().find(addresses[lane]);
+    if (range.begin == range.end || addresses[lane] + bytes > range.end)
+      outOfBounds(warp, at, lane, addresses[lane], bytes,
+                  ", which is " + warp.block().memory().describe(addresses[lane]));
+    cached = range;
+    isOutside &= outside();
+  }
+}
+
+/// Calls a function with the address and size of each run of lanes that follow each other.
+template <typename Note>
+void forRuns(uint32_t mask, const Lanes<uint64_t> &addresses, unsigned bytes, Note &&note) {
+  uint64_t begin = 0, end = 0;
+  forLanes(mask, [&](unsigned lane) {
+    uint64_t address = addresses[lane];
+    if (address >= begin && address + bytes <= end)
+      return;
+    if (address != end) {
+      if (end > begin)
+        note(begin, end - begin);
+      begin = address;
+    }
+    end = address + bytes;
+  });
+  note(begin, end - begin);
+}
+
+template <bool IsRead> void move(std::byte *ofLane, std::byte *inMemory, size_t bytes) {
+  IsRead ? std::memcpy(ofLane, inMemory, bytes) : std::memcpy(inMemory, ofLane, bytes);
+}
+
+/// Calls a function with each lane. A constant size lets its copies become single instructions.
+template <typename Move> void forLanesOfSize(uint32_t mask, unsigned bytes, Move &&move) {
+  auto with = [&](auto size) { forLanes(mask, [&](unsigned lane) { move(lane, size.value); }); };
+  switch (bytes) {
+  case 1:
+    return with(std::integral_constant<size_t, 1>());
+  case 2:
+    return with(std::integral_constant<size_t, 2>());
+  case 4:
+    return with(std::integral_constant<size_t, 4>());
+  case 8:
+    return with(std::integral_constant<size_t, 8>());
+  default:
+    return with(std::integral_constant<size_t, 16>());
+  }
+}
+
+template <bool IsRead>
+void accessGlobal(Warp &warp, const Instruction &at, uint32_t mask,
+                  const Lanes<uint64_t> &addresses, unsigned bytes, LaneBytes &data) {
+  const DeviceMemory &memory = warp.block().memory();
+  AccessRecorder &recorder = warp.block().recorder();
+  auto note = [&](uint64_t begin, uint64_t size) {
+    IsRead ? recorder.read(begin, size) : recorder.write(begin, size);
+  };
+  requireInBounds(warp, at, mask, addresses, bytes);
+  if (isContiguous(mask, addresses, bytes)) {
+    note(addresses[0], uint64_t(bytes) * kLanes);
+    move<IsRead>(data.bytes, memory.hostAddress(addresses[0]), size_t(bytes) * kLanes);
+    return;
+  }
+  forRuns(mask, addresses, bytes, note);
+  forLanesOfSize(mask, bytes, [&](unsigned lane, size_t size) {
+    move<IsRead>(data.bytes + lane * size, memory.hostAddress(addresses[lane]), size);
+  });
+}
+
+/// Reads of all lanes come before anything that this instruction writes, so their order is free.
+template <bool IsRead>
+void accessShared(Warp &warp, const Instruction &at, uint32_t mask,
+                  const Lanes<uint64_t> &addresses, unsigned bytes, LaneBytes &data) {
+  SharedMemory &shared = warp.block().shared();
+  forLanes(mask, [&](unsigned lane) {
+    uint64_t address = addresses[lane];
+    if (address + bytes > shared.size() || address + bytes < address)
+      outOfBounds(warp, at, lane, address, bytes,
+                  " of the block's " + std::to_string(shared.size()) + " bytes of shared memory");
+    uint32_t thread = warp.firstThread() + lane, offset = static_cast<uint32_t>(address);
+    std::string complaint = IsRead ? shared.read(offset, bytes, thread, warp.epoch)
+                                   : shared.write(offset, bytes, thread, warp.epoch);
+    if (!complaint.empty())
+      warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, lane, complaint);
+    move<IsRead>(data.bytes + lane * bytes, shared.data() + address, bytes);
+  });
+}
+
+void readParameters(Warp &warp, const Instruction &at, uint32_t mask,
+                    const Lanes<uint64_t> &addresses, unsigned bytes, LaneBytes &data) {
+  const std::vector<std::byte> &parameters = warp.block().launch().parameters;
+  forLanes(mask, [&](unsigned lane) {
+    uint64_t address = addresses[lane];
+    if (address + bytes > parameters.size() || address + bytes < address)
+      outOfBounds(warp, at, lane, address, bytes, " of the parameters");
+    std::memcpy(data.bytes + lane * bytes, parameters.data() + address, bytes);
+  });
+}
+
+/// Reads `bytes` for each lane of a mask from the space of an instruction.
+void readLanes(Warp &warp, const Instruction &at, uint32_t mask, const Lanes<uint64_t> &addresses,
+               unsigned bytes, LaneBytes &data) {
+  requireAligned(warp, at, mask, addresses, bytes);
+  switch (at.space) {
+  case Space::Global:
+    return accessGlobal<true>(warp, at, mask, addresses, bytes, data);
+  case Space::Shared:
+    return accessShared<true>(warp, at, mask, addresses, bytes, data);
+  case Space::Parameter:
+    return readParameters(warp, at, mask, addresses, bytes, data);
+  }
+}
+
+/// Writes them; of two lanes with the same address the higher one stays, as it may on a device.
+void writeLanes(Warp &warp, const Instruction &at, uint32_t mask, const Lanes<uint64_t> &addresses,
+                unsigned bytes, LaneBytes &data) {
+  requireAligned(warp, at, mask, addresses, bytes);
+  switch (at.space) {
+  case Space::Global:
+    return accessGlobal<false>(warp, at, mask, addresses, bytes, data);
+  case Space::Shared:
+    return accessShared<false>(warp, at, mask, addresses, bytes, data);
+  case Space::Parameter:
+    warp.fail(cuda::CUDA_ERROR_ILLEGAL_ADDRESS, at, std::countr_zero(mask),
+              "a parameter is written");
+  }
+}
+
+/// The address: its base in an operand, and its offset in the immediate.
+Lanes<uint64_t> addressesOf(const Warp &warp, const Instruction &at, unsigned operand) {
+  return warp.read<uint64_t>(at.operands[operand]) + static_cast<uint64_t>(at.immediate);
+}
+
+/// The value in memory has type M, each of the V registers type R.
 template <typename M, typename R, unsigned V>
 void load(Warp &warp, const Instruction &at, uint32_t mask) {
   LaneBytes data;
-  Lanes<uint64_t> addresses = laneAddresses(warp, at, V);
-  readLanes(warp, at, mask, static_cast<Space>(at.mode), addresses, sizeof(M) * V, data);
+  readLanes(warp, at, mask, addressesOf(warp, at, V), sizeof(M) * V, data);
   for (unsigned k = 0; k < V; ++k) {
     Lanes<M> value;
     for (unsigned lane = 0; lane < kLanes; ++lane) {
@@ -27,22 +202,20 @@ template <typename M, typename R, unsigned V>
 void store(Warp &warp, const Instruction &at, uint32_t mask) {
   LaneBytes data;
   for (unsigned k = 0; k < V; ++k) {
-    Lanes<M> value = convert<M, R>(warp.read<R>(at.operands[1 + k]));
+    Lanes<M> value = convert<M, R>(warp.read<R>(at.operands[k]));
     for (unsigned lane = 0; lane < kLanes; ++lane) {
       M element = value[lane];
       std::memcpy(data.bytes + (lane * V + k) * sizeof(M), &element, sizeof(M));
     }
   }
-  Lanes<uint64_t> addresses = laneAddresses(warp, at, 0);
-  writeLanes(warp, at, mask, static_cast<Space>(at.mode), addresses, sizeof(M) * V, data);
+  writeLanes(warp, at, mask, addressesOf(warp, at, V), sizeof(M) * V, data);
 }
 
-template <typename M, typename R> Handler chooseCount(bool isLoad, unsigned count) {
+template <typename M, typename R> Handler ofCount(bool isLoad, unsigned count) {
   if (count == 1)
     return isLoad ? load<M, R, 1> : store<M, R, 1>;
-  if constexpr (sizeof(M) <= 8)
-    if (count == 2)
-      return isLoad ? load<M, R, 2> : store<M, R, 2>;
+  if (count == 2)
+    return isLoad ? load<M, R, 2> : store<M, R, 2>;
   if constexpr (sizeof(M) <= 4)
     if (count == 4)
       return isLoad ? load<M, R, 4> : store<M, R, 4>;
@@ -50,113 +223,32 @@ template <typename M, typename R> Handler chooseCount(bool isLoad, unsigned coun
 }
 
 /// Registers may be wider than what is in memory; s8 to s32 then extend the sign.
-template <typename M> Handler chooseRegister(bool isLoad, unsigned width, unsigned count) {
-  using U = UnsignedLike<M>;
-  using Extended2 = std::conditional_t<std::is_signed_v<M>, int16_t, uint16_t>;
-  using Extended4 = std::conditional_t<std::is_signed_v<M>, int32_t, uint32_t>;
-  using Extended8 = std::conditional_t<std::is_signed_v<M>, int64_t, uint64_t>;
-  if (width == sizeof(M))
-    return chooseCount<U, U>(isLoad, count);
-  if (width == 2)
-    return chooseCount<M, Extended2>(isLoad, count);
-  if (width == 4)
-    return chooseCount<M, Extended4>(isLoad, count);
-  return width == 8 ? chooseCount<M, Extended8>(isLoad, count) : nullptr;
-}
-
-Handler chooseMemory(const std::string &type, unsigned bytes, bool isLoad, unsigned width,
-                     unsigned count) {
-  bool isSigned = type[0] == 's';
-  switch (bytes) {
-  case 1:
-    return isSigned ? chooseRegister<int8_t>(isLoad, width, count)
-                    : chooseRegister<uint8_t>(isLoad, width, count);
-  case 2:
-    return isSigned ? chooseRegister<int16_t>(isLoad, width, count)
-                    : chooseRegister<uint16_t>(isLoad, width, count);
-  case 4:
-    return isSigned ? chooseRegister<int32_t>(isLoad, width, count)
-                    : chooseRegister<uint32_t>(isLoad, width, count);
-  case 8:
-    return width == 8 ? chooseRegister<uint64_t>(isLoad, width, count) : nullptr;
-  default:
-    return nullptr;
-  }
-}
-
-/// Modifiers that say nothing about the value: order among threads, caches and prefetches.
-void takeHints(InstructionBuilder &builder) {
-  while (!builder
-              .takeOneOf({"weak",
-                          "volatile",
-                          "relaxed",
-                          "acquire",
-                          "release",
-                          "cta",
-                          "gpu",
-                          "sys",
-                          "nc",
-                          "ca",
-                          "cg",
-                          "cs",
-                          "lu",
-                          "cv",
-                          "wb",
-                          "wt",
-                          "L1::evict_normal",
-                          "L1::evict_unchanged",
-                          "L1::evict_first",
-                          "L1::evict_last",
-                          "L1::no_allocate",
-                          "L2::64B",
-                          "L2::128B",
-                          "L2::256B"})
-              .empty()) {
-  }
-}
-
-template <bool IsLoad> Instruction decodeAccess(InstructionBuilder &builder) {
-  std::string type = builder.takeType();
-  unsigned bytes = ptx::bytesOfType(type, builder.result().line);
-  takeHints(builder);
-  Space space = takeSpace(builder);
-  std::string vector = builder.takeOneOf({"v2", "v4"});
-  unsigned count = vector == "v2" ? 2 : vector == "v4" ? 4 : 1;
-  const ptx::Operand &values = builder.operand(IsLoad ? 0 : 1);
-  if (!IsLoad)
-    builder.address(builder.operand(0), nameOf(space));
-  std::vector<ptx::Operand> elements = count == 1 ? std::vector{values} : values.elements;
-  if (elements.size() != count)
-    builder.refuse("the vector has " + std::to_string(elements.size()) + " elements");
-  unsigned width = 0;
-  for (const ptx::Operand &element : elements) {
-    bool isRegister = element.kind == ptx::Operand::Kind::Register;
-    unsigned expected = width ? width : isRegister ? 0 : std::max(bytes, 2u);
-    width = IsLoad ? builder.output(element, expected) : builder.input(element, expected);
-  }
-  if (IsLoad)
-    builder.address(builder.operand(1), nameOf(space));
-  if (space == Space::Shared || space == Space::Generic)
-    builder.noteSharedAccess(bytes * count);
-  builder.result().mode = static_cast<uint8_t>(space);
-  return builder.finish(width < bytes ? nullptr : chooseMemory(type, bytes, IsLoad, width, count));
-}
-
-void prefetch(Warp &, const Instruction &, uint32_t) {}
-
-Instruction decodePrefetch(InstructionBuilder &builder) {
-  builder.takeOneOf({"L1", "L2", "L2::evict_last", "L2::evict_normal"});
-  Space space = takeSpace(builder);
-  builder.address(builder.operand(0), nameOf(space));
-  return builder.finish(prefetch);
+template <typename M> Handler ofWidth(bool isLoad, unsigned width, unsigned count) {
+  if constexpr (sizeof(M) <= 2)
+    if (width == 2)
+      return ofCount<M, int16_t>(isLoad, count);
+  if constexpr (sizeof(M) <= 4)
+    if (width == 4)
+      return ofCount<M, int32_t>(isLoad, count);
+  return width == 8 ? ofCount<M, int64_t>(isLoad, count) : nullptr;
 }
 
 } // namespace
 
-void addMemoryInstructions(DecodeTable &table) {
-  table["ld"] = table["ldu"] = decodeAccess<true>;
-  table["st"] = decodeAccess<false>;
-  table["prefetch"] = decodePrefetch;
+Handler accessHandler(bool isLoad, bool isSigned, unsigned bytes, unsigned width, unsigned count) {
+  switch (bytes) {
+  case 1:
+    return isSigned ? ofWidth<int8_t>(isLoad, width, count)
+                    : ofWidth<uint8_t>(isLoad, width, count);
+  case 2:
+    return isSigned ? ofWidth<int16_t>(isLoad, width, count)
+                    : ofWidth<uint16_t>(isLoad, width, count);
+  case 4:
+    return isSigned ? ofWidth<int32_t>(isLoad, width, count)
+                    : ofWidth<uint32_t>(isLoad, width, count);
+  default:
+    return bytes == 8 ? ofWidth<uint64_t>(isLoad, width, count) : nullptr;
+  }
 }
 
 } // namespace dtc::emulator

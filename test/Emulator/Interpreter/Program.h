@@ -10,7 +10,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,13 +25,8 @@ using Handler = void (*)(Warp &, const Instruction &, uint32_t mask);
 /// What an instruction does beside its handler.
 enum class Control : uint8_t { None, Branch, IndirectBranch, Exit, Barrier };
 
-enum Flag : uint16_t {
-  kFlushSubnormals = 1,
-  kSaturate = 2,
-  kRelu = 4,
-  kAddressIs32 = 8,
-  kNegatePredicate = 16,
-};
+/// Where a load or a store finds its values.
+enum class Space : uint8_t { Global, Shared, Parameter };
 
 /// An operand: an offset in bytes, into the constants where the highest bit is set.
 using OperandCode = uint32_t;
@@ -41,44 +35,21 @@ inline constexpr OperandCode kNoOperand = 0x7fffffffu;
 
 struct Instruction {
   Handler execute = nullptr;
-  int64_t immediate = 0; // an address's offset, or what the handler's comment says
-  std::array<OperandCode, 14> operands;
+  int64_t immediate = 0; // an address's offset, a barrier's number or a branch's table
+  std::array<OperandCode, 6> operands;
   OperandCode guard = kNoOperand;
   uint32_t target = 0;        // of a branch
   uint32_t reconvergence = 0; // where lanes that part at this branch meet again
   int32_t line = 0;
-  uint16_t flags = 0;
   uint8_t operandCount = 0;
   uint8_t destinations = 0; // the first operands are written
   Control control = Control::None;
   bool isGuardNegated = false;
-  uint8_t mode = 0;  // a rounding mode or a comparison, as the handler's file defines them
-  uint8_t width = 0; // bytes of a source register, where the type doesn't say
+  Space space = Space::Global;
 };
 
 /// Values that a warp finds in registers when it starts.
-enum class Special : uint8_t {
-  ThreadX,
-  ThreadY,
-  ThreadZ,
-  BlockX,
-  BlockY,
-  BlockZ,
-  ThreadsX,
-  ThreadsY,
-  ThreadsZ,
-  BlocksX,
-  BlocksY,
-  BlocksZ,
-  Lane,
-  WarpOfBlock,
-  Warps,
-  MaskEqual,
-  MaskLess,
-  MaskLessEqual,
-  MaskGreater,
-  MaskGreaterEqual,
-};
+enum class Special : uint8_t { Thread, Block, Threads, Blocks };
 
 struct SpecialRegister {
   Special special;
@@ -98,19 +69,10 @@ struct Program {
   std::vector<Parameter> parameters;
   std::vector<std::string> lines; // the PTX text, for messages
   uint32_t parameterBytes = 0;
-  uint32_t registerBytes = 0; // of a warp
-  uint32_t sharedBytes = 0;   // static; dynamic shared memory begins behind it
-  uint32_t localBytes = 0;    // of a thread
-  uint32_t sharedGranule = 4; // the smallest access to shared memory, in bytes
-  unsigned maximumThreads = 0;
+  uint32_t registerBytes = 0;  // of a warp
+  uint32_t sharedBytes = 0;    // static; dynamic shared memory begins behind it
+  uint32_t sharedGranule = 16; // the smallest access to shared memory, in bytes
   unsigned requiredThreads = 0;
 };
-
-/// Where shared, local and parameter memory lie among generic addresses; the host can't touch
-/// these.
-inline constexpr uint64_t kSharedWindow = uint64_t(1) << 60;
-inline constexpr uint64_t kLocalWindow = uint64_t(2) << 60;
-inline constexpr uint64_t kParameterWindow = uint64_t(3) << 60;
-inline constexpr uint64_t kWindowMask = uint64_t(15) << 60;
 
 } // namespace dtc::emulator

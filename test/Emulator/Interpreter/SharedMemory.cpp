@@ -21,48 +21,47 @@ void SharedMemory::reset() {
   firstEpoch = ++epoch;
 }
 
-void SharedMemory::noteReader(Granule &place, uint32_t thread, uint32_t warpEpoch, bool isAtomic) {
+void SharedMemory::noteReader(Granule &place, uint32_t thread, uint32_t warpEpoch) {
   Touch &reader = place.reader;
   bool isSameWarp = reader.thread / 32 == thread / 32;
   if (reader.epoch != epoch) {
-    reader = {epoch, warpEpoch, static_cast<uint16_t>(thread), isAtomic};
+    reader = {epoch, warpEpoch, static_cast<uint16_t>(thread)};
     place.hasManyReaders = place.hasReadersInOtherWarps = false;
   } else if (isSameWarp && reader.warpEpoch != warpEpoch) {
-    reader = {epoch, warpEpoch, static_cast<uint16_t>(thread), isAtomic};
+    reader = {epoch, warpEpoch, static_cast<uint16_t>(thread)};
     place.hasManyReaders = false;
   } else {
     place.hasManyReaders |= reader.thread != thread;
     place.hasReadersInOtherWarps |= !isSameWarp;
-    reader.isAtomic &= isAtomic;
   }
 }
 
-std::string SharedMemory::read(uint32_t offset, uint32_t count, uint32_t thread, uint32_t warpEpoch,
-                               bool isAtomic) {
+std::string SharedMemory::read(uint32_t offset, uint32_t count, uint32_t thread,
+                               uint32_t warpEpoch) {
   for (uint32_t i = offset / granule; i <= (offset + count - 1) / granule; ++i) {
     Granule &place = granules[i];
     if (place.writer.epoch < firstEpoch)
       return "uninitialized read of shared byte " + std::to_string(i * granule);
-    if (isConcurrent(place.writer, thread, warpEpoch) && !(isAtomic && place.writer.isAtomic))
+    if (isConcurrent(place.writer, thread, warpEpoch))
       return race("reads", "wrote", place.writer.thread, i * granule);
-    noteReader(place, thread, warpEpoch, isAtomic);
+    noteReader(place, thread, warpEpoch);
   }
   return "";
 }
 
 std::string SharedMemory::write(uint32_t offset, uint32_t count, uint32_t thread,
-                                uint32_t warpEpoch, bool isAtomic) {
+                                uint32_t warpEpoch) {
   for (uint32_t i = offset / granule; i <= (offset + count - 1) / granule; ++i) {
     Granule &place = granules[i];
-    if (isConcurrent(place.writer, thread, warpEpoch) && !(isAtomic && place.writer.isAtomic))
+    if (isConcurrent(place.writer, thread, warpEpoch))
       return race("writes", "wrote", place.writer.thread, i * granule);
     const Touch &reader = place.reader;
     bool othersRead = place.hasReadersInOtherWarps ||
                       (place.hasManyReaders && reader.warpEpoch == warpEpoch) ||
                       isConcurrent(reader, thread, warpEpoch);
-    if (reader.epoch == epoch && othersRead && !(isAtomic && reader.isAtomic))
+    if (reader.epoch == epoch && othersRead)
       return race("writes", "read", reader.thread, i * granule);
-    place.writer = {epoch, warpEpoch, static_cast<uint16_t>(thread), isAtomic};
+    place.writer = {epoch, warpEpoch, static_cast<uint16_t>(thread)};
   }
   return "";
 }

@@ -27,16 +27,13 @@ public:
 
   /// A thread's access; returns what is wrong with it, or nothing. `warpEpoch` counts the barriers
   /// of its warp since the block's last.
-  std::string read(uint32_t offset, uint32_t count, uint32_t thread, uint32_t warpEpoch,
-                   bool isAtomic);
-  std::string write(uint32_t offset, uint32_t count, uint32_t thread, uint32_t warpEpoch,
-                    bool isAtomic);
+  std::string read(uint32_t offset, uint32_t count, uint32_t thread, uint32_t warpEpoch);
+  std::string write(uint32_t offset, uint32_t count, uint32_t thread, uint32_t warpEpoch);
 
 private:
   struct Touch {
     uint32_t epoch = 0, warpEpoch = 0; // the first epoch of a block is never 0
     uint16_t thread = 0;
-    bool isAtomic = false;
   };
   struct Granule {
     Touch writer, reader;
@@ -49,7 +46,7 @@ private:
       return false;
     return touch.thread / 32 != thread / 32 || touch.warpEpoch == warpEpoch;
   }
-  void noteReader(Granule &place, uint32_t thread, uint32_t warpEpoch, bool isAtomic);
+  void noteReader(Granule &place, uint32_t thread, uint32_t warpEpoch);
 
   std::vector<std::byte> bytes;
   std::vector<Granule> granules;

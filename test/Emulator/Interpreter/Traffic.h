@@ -13,6 +13,8 @@
 
 namespace dtc::emulator {
 
+inline constexpr uint64_t kSectorBytes = 32;
+
 class Traffic {
 public:
   /// Whether DTC_EMULATED_GPU_TRAFFIC names a file.
@@ -34,7 +36,6 @@ public:
              const Accesses &accesses) const;
 
 private:
-  static constexpr uint64_t kSectorBytes = 32;
   uint64_t moved[2] = {};
   std::unordered_set<uint64_t> sectors[2]; // that the block has touched
 };

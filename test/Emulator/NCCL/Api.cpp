@@ -1,8 +1,7 @@
 // The entry points of the emulated NCCL. Ranks are threads of one process, or processes.
-#include "Emulator/Device/Hang.h"
 #include "Emulator/Device/Settings.h"
 #include "Emulator/Driver/Context.h"
-#include "Emulator/NCCL/RemoteClique.h"
+#include "Emulator/NCCL/Clique.h"
 
 #include <cstring>
 #include <thread>
@@ -19,6 +18,8 @@ using namespace dtc::cuda;
 namespace {
 
 struct Communicator {
+  static constexpr const char *kWhat = "communicator";
+
   std::shared_ptr<Clique> clique;
   unsigned rank;
   Device *device;
@@ -44,11 +45,6 @@ struct Communicator {
   };
   std::optional<Split> split = std::nullopt;
 };
-
-Handles<Communicator> &communicators() {
-  static auto *handles = new Handles<Communicator>("communicator");
-  return *handles;
-}
 
 /// What a thread has put into the group that it has open.
 struct OpenGroup {
@@ -76,11 +72,6 @@ template <typename Body> ncclResult_t enterLibrary(const char *function, Body &&
   }
 }
 
-void require(bool condition, ncclResult_t code, const std::string &message) {
-  if (!condition)
-    throw Fault(code, message);
-}
-
 bool isBlocking(const ncclConfig_t *config) {
   if (!config)
     return true;
@@ -90,7 +81,7 @@ bool isBlocking(const ncclConfig_t *config) {
 }
 
 Communicator &usable(ncclComm_t handle) {
-  Communicator &communicator = communicators().find(handle);
+  Communicator &communicator = handles<Communicator>().find(handle);
   require(communicator.clique->isComplete(), ncclInvalidUsage,
           "the communicator is used before all of its ranks have joined");
   require(!communicator.split, ncclInvalidUsage,
@@ -143,7 +134,8 @@ ncclResult_t collective(Collective kind, const void *source, void *target, size_
   Contribution part{
       kind,     reinterpret_cast<uint64_t>(source), reinterpret_cast<uint64_t>(target), count, type,
       reduction};
-  require(reduction <= ncclAvg, ncclInvalidArgument, "unknown reduction");
+  bool isKnown = reduction == ncclSum || reduction == ncclMax || reduction == ncclMin;
+  require(isKnown, ncclInvalidArgument, "the emulator lacks a reduction");
   bytesOf(type);
   requireOverlapFree(part, communicator.rank, communicator.clique->size());
   communicator.connect();
@@ -223,9 +215,9 @@ bool finishSplit(Communicator &parent) {
     made->device = parent.device;
     made->isBlocking = asked.isBlocking;
     made->join();
-    *asked.result = communicators().add<ncclComm_t>(std::move(made));
+    *asked.result = handles<Communicator>().add<ncclComm_t>(std::move(made));
   }
-  if (asked.color >= 0 && !communicators().find(*asked.result).clique->isComplete())
+  if (asked.color >= 0 && !handles<Communicator>().find(*asked.result).clique->isComplete())
     return false;
   parent.split.reset();
   return true;
@@ -273,13 +265,14 @@ const char *ncclGetErrorString(ncclResult_t result) {
 
 const char *ncclGetLastError(ncclComm_t comm) {
   if (comm)
-    if (std::string failure = communicators().find(comm).clique->failure(); !failure.empty())
+    if (std::string failure = handles<Communicator>().find(comm).clique->failure();
+        !failure.empty())
       lastError = failure;
   return lastError.c_str();
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
-  return enterLibrary("ncclGetUniqueId", [&] {
+  return enterLibrary(__func__, [&] {
     std::string name = newCliqueName();
     std::memset(id, 0, sizeof(*id));
     std::memcpy(id->internal, name.data(), std::min(name.size(), sizeof(id->internal) - 1));
@@ -289,7 +282,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t *config) {
-  return enterLibrary("ncclCommInitRankConfig", [&] {
+  return enterLibrary(__func__, [&] {
     require(ranks > 0 && rank >= 0 && rank < ranks, ncclInvalidArgument,
             "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " can't exist");
     auto made = std::make_unique<Communicator>();
@@ -300,20 +293,19 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
     made->device = &currentDevice();
     made->join();
     Communicator &joined = *made;
-    *comm = communicators().add<ncclComm_t>(std::move(made));
+    *comm = handles<Communicator>().add<ncclComm_t>(std::move(made));
     return finishJoining(joined);
   });
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newComm,
                            ncclConfig_t *config) {
-  return enterLibrary("ncclCommSplit",
-                      [&] { return split(usable(comm), color, key, newComm, config); });
+  return enterLibrary(__func__, [&] { return split(usable(comm), color, key, newComm, config); });
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
-  return enterLibrary("ncclCommGetAsyncError", [&] {
-    Communicator &asked = communicators().find(comm);
+  return enterLibrary(__func__, [&] {
+    Communicator &asked = handles<Communicator>().find(comm);
     *error = !asked.clique->failure().empty()                   ? ncclRemoteError
              : asked.clique->isComplete() && finishSplit(asked) ? ncclSuccess
                                                                 : ncclInProgress;
@@ -322,9 +314,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  return enterLibrary("ncclCommAbort", [&] {
+  return enterLibrary(__func__, [&] {
     hangIfAsked("ncclCommAbort");
-    std::unique_ptr<Communicator> taken = communicators().take(comm);
+    std::unique_ptr<Communicator> taken = handles<Communicator>().take(comm);
     taken->clique->abort(taken->rank);
     if (group.depth > 0)
       group.aborted.push_back(std::move(taken));
@@ -334,16 +326,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   });
 }
 
-extern "C" ncclResult_t ncclCommFinalize(ncclComm_t comm) {
-  return enterLibrary("ncclCommFinalize", [&] {
-    communicators().find(comm);
-    return ncclSuccess;
-  });
-}
-
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  return enterLibrary("ncclCommDestroy", [&] {
-    awaitUnused(*communicators().take(comm));
+  return enterLibrary(__func__, [&] {
+    awaitUnused(*handles<Communicator>().take(comm));
     return ncclSuccess;
   });
 }
@@ -354,7 +339,7 @@ ncclResult_t ncclGroupStart() {
 }
 
 ncclResult_t ncclGroupEnd() {
-  return enterLibrary("ncclGroupEnd", [&] {
+  return enterLibrary(__func__, [&] {
     require(group.depth > 0, ncclInvalidUsage, "no group is open");
     if (--group.depth > 0)
       return ncclSuccess;
@@ -371,34 +356,34 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllReduce(const void *source, void *target, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, CUstream stream) {
-  return enterLibrary("ncclAllReduce", [&] {
+  return enterLibrary(__func__, [&] {
     return collective(Collective::AllReduce, source, target, count, type, op, comm, stream);
   });
 }
 
 ncclResult_t ncclAllGather(const void *source, void *target, size_t count, ncclDataType_t type,
                            ncclComm_t comm, CUstream stream) {
-  return enterLibrary("ncclAllGather", [&] {
+  return enterLibrary(__func__, [&] {
     return collective(Collective::AllGather, source, target, count, type, ncclSum, comm, stream);
   });
 }
 
 ncclResult_t ncclReduceScatter(const void *source, void *target, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, CUstream stream) {
-  return enterLibrary("ncclReduceScatter", [&] {
+  return enterLibrary(__func__, [&] {
     return collective(Collective::ReduceScatter, source, target, count, type, op, comm, stream);
   });
 }
 
 ncclResult_t ncclSend(const void *source, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, CUstream stream) {
-  return enterLibrary("ncclSend",
+  return enterLibrary(__func__,
                       [&] { return message(true, source, count, type, peer, comm, stream); });
 }
 
 ncclResult_t ncclRecv(void *target, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       CUstream stream) {
-  return enterLibrary("ncclRecv",
+  return enterLibrary(__func__,
                       [&] { return message(false, target, count, type, peer, comm, stream); });
 }
 

@@ -39,9 +39,8 @@ Accesses accessesOf(const std::vector<Message> &messages) {
   for (const Message &message : messages)
     (message.isSend ? accesses.reads : accesses.writes)
         .push_back({message.address, message.address + message.bytes()});
-  auto byBegin = [](const Range &a, const Range &b) { return a.begin < b.begin; };
-  std::sort(accesses.reads.begin(), accesses.reads.end(), byBegin);
-  std::sort(accesses.writes.begin(), accesses.writes.end(), byBegin);
+  sortAndJoin(accesses.reads);
+  sortAndJoin(accesses.writes);
   return accesses;
 }
 
@@ -143,7 +142,7 @@ void LocalClique::carryOut(const Round &round) {
       result.insert(result.end(), input, input + bytes);
   } else {
     size_t count = any.kind == Collective::ReduceScatter ? any.count * size() : any.count;
-    result = reduce(inputs, count, any.type, any.reduction);
+    result = reduce({inputs, count, any.type, any.reduction});
   }
   for (const auto &[rank, part] : round.contributions) {
     Range target = part.targetRange(size());

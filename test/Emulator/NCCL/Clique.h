@@ -56,7 +56,7 @@ struct Message {
 Accesses accessesOf(const std::vector<Message> &messages);
 
 /// The ranks of a communicator: of this process (LocalClique), or of that which made its id
-/// (RemoteClique.h).
+/// (RemoteClique.cpp).
 class Clique {
 public:
   Clique(std::string name, size_t size) : name(std::move(name)), numRanks(size) {}
@@ -92,6 +92,12 @@ private:
   std::string name;
   size_t numRanks;
 };
+
+/// A name that no other clique has on this machine; this process answers to it (RemoteClique.cpp).
+std::string newCliqueName();
+
+/// Cliques by what their ranks know: a unique id, or which split of which clique they come from.
+std::shared_ptr<Clique> cliqueNamed(const std::string &name, size_t size);
 
 class LocalClique : public Clique {
 public:
@@ -150,7 +156,7 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::optional<Device *>> members; // by rank; none until it has joined
-  std::vector<uint64_t> rounds;  // how many collectives each rank has begun
+  std::vector<uint64_t> rounds;                 // how many collectives each rank has begun
   std::map<uint64_t, Round> open;
   std::map<std::pair<unsigned, unsigned>, std::deque<Pending>> sends,
       receives; // by source and target

@@ -1,10 +1,9 @@
 #include "Emulator/NCCL/Elements.h"
 
 #include "Emulator/Device/Fault.h"
+#include "Emulator/Device/FloatElements.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 
 namespace dtc::emulator {
@@ -13,110 +12,96 @@ using namespace dtc::cuda;
 
 namespace {
 
-struct BF16 {
-  uint16_t bits;
-  operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
-  explicit BF16(float value) {
-    uint32_t wide = std::bit_cast<uint32_t>(value);
-    bits = std::isnan(value) ? 0x7fff
-                             : static_cast<uint16_t>((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
-  }
-  BF16() = default;
+struct Element {
+  ncclDataType_t type;
+  const char *name;
+  unsigned bytes;
 };
+constexpr Element kElements[] = {{ncclInt8, "i8", 1},     {ncclUint8, "u8", 1},
+                                 {ncclInt32, "i32", 4},   {ncclInt64, "i64", 8},
+                                 {ncclFloat16, "f16", 2}, {ncclFloat32, "f32", 4},
+                                 {ncclFloat64, "f64", 8}, {ncclBfloat16, "bf16", 2}};
+
+const Element &elementOf(ncclDataType_t type) {
+  const auto *found = std::ranges::find(kElements, type, &Element::type);
+  require(found != std::end(kElements), ncclInvalidArgument, "unknown type of elements");
+  return *found;
+}
 
 template <typename Sum> Sum combine(Sum a, Sum b, ncclRedOp_t operation) {
   switch (operation) {
   case ncclSum:
-  case ncclAvg:
     return a + b;
-  case ncclProd:
-    return a * b;
   case ncclMax:
     return std::max(a, b);
   case ncclMin:
     return std::min(a, b);
+  default:
+    throw Fault(ncclInvalidArgument, "the emulator lacks a reduction");
   }
-  throw Fault(ncclInvalidArgument, "unknown reduction");
 }
 
-template <typename T, typename Sum = T>
-std::vector<std::byte> reduceAs(const std::vector<const std::byte *> &inputs, size_t count,
-                                ncclRedOp_t operation) {
-  std::vector<std::byte> result(count * sizeof(T));
-  for (size_t i = 0; i < count; ++i) {
-    Sum sum{};
-    for (size_t rank = 0; rank < inputs.size(); ++rank) {
-      T value;
-      std::memcpy(&value, inputs[rank] + i * sizeof(T), sizeof(T));
-      sum = rank == 0 ? static_cast<Sum>(value)
-                      : combine<Sum>(sum, static_cast<Sum>(value), operation);
-    }
-    if (operation == ncclAvg)
-      sum = static_cast<Sum>(sum / static_cast<Sum>(inputs.size()));
-    T rounded(sum);
-    std::memcpy(result.data() + i * sizeof(T), &rounded, sizeof(T));
+/// Reduces elements as numbers of a type, which `load` and `store` convert from and to memory.
+template <typename Sum, typename Load, typename Store>
+std::vector<std::byte> reduceAs(const ReductionOf &of, Load &&load, Store &&store) {
+  const unsigned bytes = bytesOf(of.type);
+  std::vector<std::byte> result(of.count * bytes);
+  for (size_t at = 0; at < result.size(); at += bytes) {
+    Sum sum = load(of.inputs.front() + at);
+    for (size_t rank = 1; rank < of.inputs.size(); ++rank)
+      sum = combine<Sum>(sum, load(of.inputs[rank] + at), of.operation);
+    store(result.data() + at, sum);
   }
   return result;
 }
 
+template <typename T> std::vector<std::byte> reduceIntegers(const ReductionOf &of) {
+  auto load = [](const std::byte *place) {
+    T value;
+    std::memcpy(&value, place, sizeof(T));
+    return value;
+  };
+  return reduceAs<T>(of, load,
+                     [](std::byte *place, T sum) { std::memcpy(place, &sum, sizeof(T)); });
+}
+
+template <typename Sum> std::vector<std::byte> reduceFloats(const ReductionOf &of, FloatKind kind) {
+  auto load = [&](const std::byte *place) { return static_cast<Sum>(loadFloat(place, kind)); };
+  return reduceAs<Sum>(of, load, [&](std::byte *place, Sum sum) { storeFloat(place, kind, sum); });
+}
+
 } // namespace
 
-unsigned bytesOf(ncclDataType_t type) {
-  switch (type) {
-  case ncclInt8:
-  case ncclUint8:
-    return 1;
-  case ncclFloat16:
-  case ncclBfloat16:
-    return 2;
-  case ncclInt32:
-  case ncclUint32:
-  case ncclFloat32:
-    return 4;
-  case ncclInt64:
-  case ncclUint64:
-  case ncclFloat64:
-    return 8;
-  }
-  throw Fault(ncclInvalidArgument, "unknown type of elements");
-}
+unsigned bytesOf(ncclDataType_t type) { return elementOf(type).bytes; }
 
-std::string nameOf(ncclDataType_t type) {
-  constexpr const char *names[] = {"i8",  "u8",  "i32", "u32", "i64",
-                                   "u64", "f16", "f32", "f64", "bf16"};
-  return type < std::size(names) ? names[type] : "?";
-}
+std::string nameOf(ncclDataType_t type) { return elementOf(type).name; }
 
 std::string nameOf(ncclRedOp_t operation) {
   constexpr const char *names[] = {"sum", "product", "maximum", "minimum", "average"};
   return operation < std::size(names) ? names[operation] : "?";
 }
 
-std::vector<std::byte> reduce(const std::vector<const std::byte *> &inputs, size_t count,
-                              ncclDataType_t type, ncclRedOp_t operation) {
-  switch (type) {
+std::vector<std::byte> reduce(const ReductionOf &of) {
+  switch (of.type) {
   case ncclInt8:
-    return reduceAs<int8_t, int8_t>(inputs, count, operation);
+    return reduceIntegers<int8_t>(of);
   case ncclUint8:
-    return reduceAs<uint8_t, uint8_t>(inputs, count, operation);
+    return reduceIntegers<uint8_t>(of);
   case ncclInt32:
-    return reduceAs<int32_t>(inputs, count, operation);
-  case ncclUint32:
-    return reduceAs<uint32_t>(inputs, count, operation);
+    return reduceIntegers<int32_t>(of);
   case ncclInt64:
-    return reduceAs<int64_t>(inputs, count, operation);
-  case ncclUint64:
-    return reduceAs<uint64_t>(inputs, count, operation);
+    return reduceIntegers<int64_t>(of);
   case ncclFloat16:
-    return reduceAs<_Float16, float>(inputs, count, operation);
+    return reduceFloats<float>(of, FloatKind::F16);
   case ncclFloat32:
-    return reduceAs<float>(inputs, count, operation);
+    return reduceFloats<float>(of, FloatKind::F32);
   case ncclFloat64:
-    return reduceAs<double>(inputs, count, operation);
+    return reduceFloats<double>(of, FloatKind::F64);
   case ncclBfloat16:
-    return reduceAs<BF16, float>(inputs, count, operation);
+    return reduceFloats<float>(of, FloatKind::BF16);
+  default:
+    throw Fault(ncclInvalidArgument, "unknown type of elements");
   }
-  throw Fault(ncclInvalidArgument, "unknown type of elements");
 }
 
 } // namespace dtc::emulator

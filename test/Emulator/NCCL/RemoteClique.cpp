@@ -1,6 +1,13 @@
-#include "Emulator/NCCL/RemoteClique.h"
-
+// Communicators whose ranks are processes.
+//
+// The process that makes a communicator's id serves its clique at a socket of this machine, which
+// the id names. A rank of another process asks there, and a thread takes part in its place:
+//
+//   process 4711: rank 0 -> LocalClique <- a thread for rank 1 <-socket- RemoteClique <- rank 1
+//
+// So all that LocalClique checks is checked between processes too.
 #include "Emulator/Device/Fault.h"
+#include "Emulator/NCCL/Clique.h"
 
 #include <cstring>
 #include <random>

@@ -33,13 +33,6 @@ void Lexer::skipSpace() {
       rest.remove_prefix(1);
     } else if (rest.starts_with("//")) {
       rest.remove_prefix(std::min(rest.find('\n'), rest.size()));
-    } else if (rest.starts_with("/*")) {
-      size_t end = rest.find("*/");
-      if (end == rest.npos)
-        syntaxError(line, "comment without an end");
-      for (char c : rest.substr(0, end))
-        line += c == '\n';
-      rest.remove_prefix(end + 2);
     } else {
       return;
     }

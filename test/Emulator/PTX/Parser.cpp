@@ -14,9 +14,9 @@ void syntaxError(int line, const std::string &message) {
 
 unsigned bytesOfType(std::string_view type, int line) {
   static const std::map<std::string_view, unsigned> sizes = {
-      {"b8", 1},   {"u8", 1},  {"s8", 1},    {"b16", 2},    {"u16", 2},  {"s16", 2}, {"f16", 2},
-      {"bf16", 2}, {"b32", 4}, {"u32", 4},   {"s32", 4},    {"f32", 4},  {"b64", 8}, {"u64", 8},
-      {"s64", 8},  {"f64", 8}, {"f16x2", 4}, {"bf16x2", 4}, {"b128", 16}};
+      {"b8", 1},  {"u8", 1},   {"s8", 1},  {"b16", 2}, {"u16", 2}, {"s16", 2},
+      {"f16", 2}, {"bf16", 2}, {"b32", 4}, {"u32", 4}, {"s32", 4}, {"f32", 4},
+      {"b64", 8}, {"u64", 8},  {"s64", 8}, {"f64", 8}};
   auto at = sizes.find(type);
   if (at == sizes.end())
     syntaxError(line, "unknown type '" + std::string(type) + "'");
@@ -40,12 +40,8 @@ public:
 private:
   void topLevel();
   void entry();
-  void skipFunction();
-  void skipBraces();
-  void skipLine();
   Variable variable(std::string_view space, bool isExternal);
   void initialValue(Variable &result, unsigned elementBytes);
-  void appendInitial(Variable &result, unsigned elementBytes);
   void parameters();
   void tuning();
   void body();
@@ -56,7 +52,7 @@ private:
   void instruction(const Token &first);
   Operand operand();
   Operand address();
-  Operand number(bool isNegative);
+  Operand number();
   uint64_t integer(const Token &token);
   unsigned extent();
 
@@ -93,22 +89,6 @@ private:
   unsigned scopeNumber = 0;
 };
 
-void Parser::skipLine() {
-  int line = lexer.peek().line;
-  while (lexer.peek().line == line && lexer.peek().kind != Token::Kind::End)
-    lexer.next();
-}
-
-void Parser::skipBraces() {
-  expect("{");
-  for (int depth = 1; depth > 0;) {
-    if (lexer.peek().kind == Token::Kind::End)
-      syntaxError(lexer.peek().line, "'{' without '}'");
-    Token token = lexer.next();
-    depth += token.is("{") ? 1 : token.is("}") ? -1 : 0;
-  }
-}
-
 void Parser::topLevel() {
   Token token = lexer.next();
   if (token.is(".version")) {
@@ -124,31 +104,14 @@ void Parser::topLevel() {
     return;
   } else if (token.is(".entry")) {
     entry();
-  } else if (token.is(".func")) {
-    skipFunction();
-  } else if (token.is(".file")) {
-    skipLine();
-  } else if (token.is(".section")) {
-    word();
-    skipBraces();
   } else if (token.is(".extern")) {
-    if (accept(".func"))
-      return skipFunction();
     std::string space = word();
     module.variables.push_back(variable(space, true));
-  } else if (token.is(".global") || token.is(".const") || token.is(".shared")) {
+  } else if (token.is(".global") || token.is(".shared")) {
     module.variables.push_back(variable(token.text, false));
   } else {
     syntaxError(token.line, "unknown directive '" + std::string(token.text) + "'");
   }
-}
-
-/// Functions are only kept where they are called, and calls are refused when kernels are decoded.
-void Parser::skipFunction() {
-  while (!lexer.peek().is("{") && !lexer.peek().is(";") && lexer.peek().kind != Token::Kind::End)
-    lexer.next();
-  if (!accept(";"))
-    skipBraces();
 }
 
 unsigned Parser::extent() { return static_cast<unsigned>(integer(lexer.next())); }
@@ -180,12 +143,9 @@ Variable Parser::variable(std::string_view space, bool isExternal) {
     if (token.is(".align")) {
       result.alignment = integer(lexer.next());
     } else if (token.is(".ptr")) { // what a parameter points to: .ptr .global .align 16
-      for (std::string_view pointee : {".global", ".const", ".shared", ".local"})
-        accept(pointee);
+      accept(".global");
       if (accept(".align"))
         lexer.next();
-    } else if (token.is(".v2") || token.is(".v4")) {
-      syntaxError(token.line, "variables of vector types aren't supported");
     } else {
       elementBytes = bytesOfType(token.text.substr(1), token.line);
     }
@@ -208,30 +168,18 @@ Variable Parser::variable(std::string_view space, bool isExternal) {
   return result;
 }
 
+/// The numbers of an array in braces.
 void Parser::initialValue(Variable &result, unsigned elementBytes) {
-  if (!accept("{"))
-    return appendInitial(result, elementBytes);
-  int depth = 1;
-  while (depth > 0) {
-    if (accept("{"))
-      ++depth;
-    else if (accept("}"))
-      --depth;
-    else if (!accept(","))
-      appendInitial(result, elementBytes);
+  expect("{");
+  while (!accept("}")) {
+    uint64_t value = number().bits;
+    size_t offset = result.initial.size();
+    result.initial.resize(offset + elementBytes, 0);
+    std::memcpy(result.initial.data() + offset, &value, elementBytes);
+    if (result.initial.size() > result.bytes)
+      syntaxError(result.line, "more initial values than '" + result.name + "' holds");
+    accept(",");
   }
-}
-
-void Parser::appendInitial(Variable &result, unsigned elementBytes) {
-  Operand value = operand();
-  size_t offset = result.initial.size();
-  result.initial.resize(offset + elementBytes, 0);
-  if (value.kind == Operand::Kind::Symbol)
-    result.relocations.emplace_back(offset, value);
-  else
-    std::memcpy(result.initial.data() + offset, &value.bits, elementBytes);
-  if (result.initial.size() > result.bytes)
-    syntaxError(result.line, "more initial values than '" + result.name + "' holds");
 }
 
 void Parser::entry() {
@@ -257,22 +205,15 @@ void Parser::parameters() {
 }
 
 void Parser::tuning() {
-  auto product = [&] {
+  while (!lexer.peek().is("{")) {
+    Token token = lexer.next();
+    if (!token.is(".reqntid") && !token.is(".minnctapersm"))
+      syntaxError(token.line, "unknown directive '" + std::string(token.text) + "' of a kernel");
     unsigned value = extent();
     while (accept(","))
       value *= extent();
-    return value;
-  };
-  while (!lexer.peek().is("{")) {
-    Token token = lexer.next();
-    if (token.is(".maxntid"))
-      kernel->maximumThreads = product();
-    else if (token.is(".reqntid"))
-      kernel->requiredThreads = product();
-    else if (token.is(".minnctapersm") || token.is(".maxnreg"))
-      extent();
-    else
-      syntaxError(token.line, "unknown directive '" + std::string(token.text) + "' of a kernel");
+    if (token.is(".reqntid"))
+      kernel->requiredThreads = value;
   }
 }
 
@@ -310,12 +251,10 @@ void Parser::statement() {
 void Parser::bodyDirective(const Token &directive) {
   if (directive.is(".reg"))
     return registers();
-  if (directive.is(".local") || directive.is(".shared")) {
+  if (directive.is(".shared")) {
     kernel->variables.push_back(variable(directive.text, false));
     return;
   }
-  if (directive.is(".loc") || directive.is(".file"))
-    return skipLine();
   if (directive.is(".pragma")) {
     while (!accept(";"))
       lexer.next();
@@ -368,26 +307,17 @@ void Parser::instruction(const Token &first) {
   std::string_view text = opcode.text;
   if (opcode.kind != Token::Kind::Word)
     syntaxError(opcode.line, "expected an instruction instead of '" + std::string(text) + "'");
-  size_t dot = std::min(text.find('.'), text.size());
-  result.opcode = text.substr(0, dot);
-  while (dot < text.size()) {
-    size_t end = std::min(text.find('.', dot + 1), text.size());
-    result.modifiers.emplace_back(text.substr(dot + 1, end - dot - 1));
-    dot = end;
-  }
+  result.name = text;
   while (!accept(";")) {
-    if (lexer.peek().is("(")) // the lists of a call
-      syntaxError(result.line,
-                  "'" + std::string(text) + "': calls aren't supported; inline the function");
     result.operands.push_back(operand());
-    // A second result is written after a bar: %p|%q.
-    if (!accept(",") && !accept("|") && !lexer.peek().is(";"))
+    if (!accept(",") && !lexer.peek().is(";"))
       syntaxError(lexer.peek().line, "unexpected '" + std::string(lexer.peek().text) + "'");
   }
   kernel->instructions.push_back(std::move(result));
 }
 
-Operand Parser::number(bool isNegative) {
+Operand Parser::number() {
+  bool isNegative = accept("-");
   Token token = lexer.next();
   Operand result;
   std::string_view text = token.text;
@@ -429,10 +359,8 @@ Operand Parser::address() {
 Operand Parser::operand() {
   if (accept("["))
     return address();
-  if (accept("-"))
-    return number(true);
-  if (lexer.peek().kind == Token::Kind::Number)
-    return number(false);
+  if (lexer.peek().is("-") || lexer.peek().kind == Token::Kind::Number)
+    return number();
   Operand result;
   if (accept("{")) {
     result.kind = Operand::Kind::Vector;
@@ -442,10 +370,7 @@ Operand Parser::operand() {
     }
     return result;
   }
-  result.isNegated = accept("!");
   std::string name = word();
-  if (name == "_")
-    return result;
   result.name = scoped(name);
   bool isRegister = name.starts_with("%") || (kernel && kernel->registers.contains(result.name));
   result.kind = isRegister ? Operand::Kind::Register : Operand::Kind::Symbol;

@@ -6,44 +6,10 @@ namespace dtc::emulator::ptx {
 
 namespace {
 
-const std::map<std::string, Special> &specialNames() {
-  static const std::map<std::string, Special> names = {{"%tid.x", Special::ThreadX},
-                                                       {"%tid.y", Special::ThreadY},
-                                                       {"%tid.z", Special::ThreadZ},
-                                                       {"%ctaid.x", Special::BlockX},
-                                                       {"%ctaid.y", Special::BlockY},
-                                                       {"%ctaid.z", Special::BlockZ},
-                                                       {"%ntid.x", Special::ThreadsX},
-                                                       {"%ntid.y", Special::ThreadsY},
-                                                       {"%ntid.z", Special::ThreadsZ},
-                                                       {"%nctaid.x", Special::BlocksX},
-                                                       {"%nctaid.y", Special::BlocksY},
-                                                       {"%nctaid.z", Special::BlocksZ},
-                                                       {"%laneid", Special::Lane},
-                                                       {"%warpid", Special::WarpOfBlock},
-                                                       {"%nwarpid", Special::Warps},
-                                                       {"%lanemask_eq", Special::MaskEqual},
-                                                       {"%lanemask_lt", Special::MaskLess},
-                                                       {"%lanemask_le", Special::MaskLessEqual},
-                                                       {"%lanemask_gt", Special::MaskGreater},
-                                                       {"%lanemask_ge", Special::MaskGreaterEqual}};
-  return names;
-}
-
-DecodeTable makeTable() {
-  DecodeTable table;
-  addIntegerInstructions(table);
-  addBitInstructions(table);
-  addFloatInstructions(table);
-  addComparisons(table);
-  addConversions(table);
-  addMoves(table);
-  addMemoryInstructions(table);
-  addAtomics(table);
-  addWarpInstructions(table);
-  addControlInstructions(table);
-  return table;
-}
+const std::map<std::string_view, Special> kSpecialNames = {{"%tid.x", Special::Thread},
+                                                           {"%ctaid.x", Special::Block},
+                                                           {"%ntid.x", Special::Threads},
+                                                           {"%nctaid.x", Special::Blocks}};
 
 uint32_t roundUp(uint64_t value, uint64_t multiple) {
   return static_cast<uint32_t>((value + multiple - 1) / multiple * multiple);
@@ -60,9 +26,7 @@ ProgramBuilder::ProgramBuilder(const Module &module, const Kernel &kernel,
 
 std::shared_ptr<Program> ProgramBuilder::build() {
   program->name = kernel.name;
-  program->maximumThreads = kernel.maximumThreads;
   program->requiredThreads = kernel.requiredThreads;
-  program->sharedGranule = 16;
   layOutParameters();
   layOutVariables();
   decodeInstructions();
@@ -80,12 +44,6 @@ void ProgramBuilder::layOutParameters() {
   }
 }
 
-void ProgramBuilder::place(const Variable &variable, uint32_t &total) {
-  uint32_t offset = roundUp(total, variable.alignment);
-  symbols[variable.name] = {variable.space, offset};
-  total = offset + static_cast<uint32_t>(variable.bytes);
-}
-
 void ProgramBuilder::layOutVariables() {
   // A kernel has those of the module's shared variables that it names.
   std::set<std::string> used;
@@ -94,12 +52,13 @@ void ProgramBuilder::layOutVariables() {
       used.insert(operand.name);
   std::vector<const Variable *> dynamic;
   auto consider = [&](const Variable &variable) {
-    if (variable.space == "shared" && variable.isExternal)
+    if (variable.space == "shared" && variable.isExternal) {
       dynamic.push_back(&variable);
-    else if (variable.space == "shared")
-      place(variable, program->sharedBytes);
-    else if (variable.space == "local")
-      place(variable, program->localBytes);
+    } else if (variable.space == "shared") {
+      uint32_t offset = roundUp(program->sharedBytes, variable.alignment);
+      symbols[variable.name] = {"shared", offset};
+      program->sharedBytes = offset + static_cast<uint32_t>(variable.bytes);
+    }
   };
   for (const Variable &variable : module.variables)
     if (used.contains(variable.name))
@@ -109,18 +68,11 @@ void ProgramBuilder::layOutVariables() {
   program->sharedBytes = roundUp(program->sharedBytes, 16);
   for (const Variable *variable : dynamic)
     symbols[variable->name] = {"shared", program->sharedBytes};
-  program->localBytes = roundUp(program->localBytes, 16);
 }
 
 void ProgramBuilder::decodeInstructions() {
-  static const DecodeTable table = makeTable();
-  for (const ptx::Instruction &instruction : kernel.instructions) {
-    auto at = table.find(instruction.opcode);
-    if (at == table.end())
-      syntaxError(instruction.line, "unknown instruction '" + instruction.opcode + "'");
-    InstructionBuilder builder(*this, instruction);
-    program->code.push_back(at->second(builder));
-  }
+  for (const ptx::Instruction &instruction : kernel.instructions)
+    program->code.push_back(buildInstruction(*this, instruction));
   if (program->code.empty())
     syntaxError(kernel.line, "the kernel '" + kernel.name + "' is empty");
 }
@@ -129,7 +81,7 @@ uint32_t ProgramBuilder::registerNumber(const std::string &name, int line) {
   if (auto at = numbers.find(name); at != numbers.end())
     return at->second;
   VirtualRegister made{4, std::nullopt};
-  if (auto special = specialNames().find(name); special != specialNames().end()) {
+  if (auto special = kSpecialNames.find(name); special != kSpecialNames.end()) {
     made.special = special->second;
   } else {
     auto declared = kernel.registers.find(name);
@@ -141,11 +93,6 @@ uint32_t ProgramBuilder::registerNumber(const std::string &name, int line) {
   }
   registers.push_back(made);
   return numbers[name] = static_cast<uint32_t>(registers.size() - 1);
-}
-
-uint32_t ProgramBuilder::scratch(unsigned bytes) {
-  registers.push_back({bytes, std::nullopt});
-  return static_cast<uint32_t>(registers.size() - 1);
 }
 
 OperandCode ProgramBuilder::constant(uint64_t bits, unsigned bytes) {

@@ -1,8 +1,10 @@
-// What the instructions of a kernel share while it is decoded.
+// From PTX text to programs that the interpreter carries out.
 #pragma once
 
-#include "Emulator/PTX/Decoder.h"
+#include "Emulator/Interpreter/Program.h"
+#include "Emulator/PTX/Syntax.h"
 
+#include <optional>
 #include <set>
 
 namespace dtc::emulator::ptx {
@@ -13,6 +15,15 @@ struct VirtualRegister {
   std::optional<Special> special;
 };
 
+/// Addresses of the module's variables, by name.
+using VariableAddresses = std::map<std::string, uint64_t>;
+
+/// Decodes one kernel. Throws a Fault that names the line of what isn't supported.
+std::shared_ptr<const Program> decode(const Module &module, const Kernel &kernel,
+                                      const VariableAddresses &variables,
+                                      const std::vector<std::string> &lines);
+
+/// What the instructions of a kernel share while it is decoded.
 class ProgramBuilder {
 public:
   ProgramBuilder(const Module &module, const Kernel &kernel, const VariableAddresses &variables);
@@ -22,11 +33,10 @@ public:
   /// The number of a register, and its width; throws where it wasn't declared.
   uint32_t registerNumber(const std::string &name, int line);
   const VirtualRegister &registerAt(uint32_t number) const { return registers[number]; }
-  uint32_t scratch(unsigned bytes);
 
   OperandCode constant(uint64_t bits, unsigned bytes);
 
-  /// The address that a name means: of a variable, a parameter, or shared or local memory.
+  /// The address that a name means: of a variable, a parameter, or shared memory.
   struct Symbol {
     std::string space;
     uint64_t address;
@@ -40,7 +50,6 @@ public:
 private:
   void layOutParameters();
   void layOutVariables();
-  void place(const Variable &variable, uint32_t &total);
   void decodeInstructions();
 
   const Module &module;
@@ -52,6 +61,8 @@ private:
   std::map<std::string, uint32_t> tables;
   std::shared_ptr<Program> program;
 };
+
+dtc::emulator::Instruction buildInstruction(ProgramBuilder &program, const Instruction &source);
 
 /// Sets where the lanes that part at a branch meet again: at the branch's immediate post-dominator.
 void setReconvergence(Program &program);

@@ -2,8 +2,8 @@
 //
 //     @%p1 ld.global.v2.b32 {%r1, %r2}, [%rd1+8];
 //
-// is an Instruction with the guard %p1, the opcode `ld` and the modifiers `global`, `v2` and `b32`.
-// It has two operands: a vector of two registers, and an address with the offset 8.
+// is an Instruction with the guard %p1 and the name `ld.global.v2.b32`. It has two operands: a
+// vector of two registers, and an address with the offset 8.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,9 @@
 namespace dtc::emulator::ptx {
 
 struct Operand {
-  enum class Kind { Register, Integer, Float, Symbol, Address, Vector, Sink };
-  Kind kind = Kind::Sink;
+  enum class Kind { Register, Integer, Float, Symbol, Address, Vector };
+  Kind kind = Kind::Symbol;
   std::string name;       // of a register or symbol; of an address's base, empty for a number
-  bool isNegated = false; // !%p
   uint64_t bits = 0;      // an integer; the bits of a float literal
   unsigned floatBits = 0; // 32 for 0f…, 64 for 0d…
   int64_t offset = 0;     // of an address or a symbol
@@ -29,21 +28,18 @@ struct Instruction {
   int line = 0;
   std::string guard; // empty where it is unconditional
   bool isGuardNegated = false;
-  std::string opcode;
-  std::vector<std::string> modifiers;
+  std::string name; // with its modifiers
   std::vector<Operand> operands;
 };
 
 struct Variable {
   int line = 0;
   std::string name;
-  std::string space;  // global, const, shared, local, param
+  std::string space;  // global, shared, param
   uint64_t bytes = 0; // 0 for `.extern .shared name[]`
   uint64_t alignment = 1;
   bool isExternal = false;
   std::vector<uint8_t> initial; // empty for zeroes
-  /// Addresses of other variables within the initial value, by offset.
-  std::vector<std::pair<uint64_t, Operand>> relocations;
 };
 
 struct Kernel {
@@ -51,11 +47,10 @@ struct Kernel {
   std::string name;
   std::vector<Variable> parameters;
   std::map<std::string, std::string> registers; // name -> type, as in .reg
-  std::vector<Variable> variables;              // shared and local
+  std::vector<Variable> variables;              // shared
   std::vector<Instruction> instructions;
   std::map<std::string, size_t> labels; // -> index of an instruction
   std::map<std::string, std::vector<std::string>> branchTargets;
-  unsigned maximumThreads = 0;  // .maxntid
   unsigned requiredThreads = 0; // .reqntid
 };
 

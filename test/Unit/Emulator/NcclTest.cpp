@@ -114,9 +114,9 @@ TEST_F(NcclTest, GatherAndScatter) {
     void *one = rank.upload({float(rank.number)}), *all = rank.upload({9, 9, 9, 9});
     ASSERT_EQ(ncclAllGather(one, all, 1, ncclFloat32, rank.comm, rank.stream), ncclSuccess);
     EXPECT_EQ(rank.download(all, 4), (std::vector<float>{0, 1, 2, 3}));
-    ASSERT_EQ(ncclReduceScatter(all, one, 1, ncclFloat32, ncclAvg, rank.comm, rank.stream),
+    ASSERT_EQ(ncclReduceScatter(all, one, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
               ncclSuccess);
-    EXPECT_EQ(rank.download(one, 1), (std::vector<float>{float(rank.number)}));
+    EXPECT_EQ(rank.download(one, 1), (std::vector<float>{4 * float(rank.number)}));
   });
 }
 

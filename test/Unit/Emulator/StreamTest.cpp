@@ -60,8 +60,9 @@ TEST_F(StreamTest, GraphsKeepPriorities) {
   int least = 0, greatest = 0;
   CUstream urgent = nullptr;
   ASSERT_EQ(cuCtxGetStreamPriorityRange(&least, &greatest), CUDA_SUCCESS);
-  EXPECT_EQ(cuStreamCreateWithPriority(&urgent, 0, greatest - 1), CUDA_ERROR_INVALID_VALUE);
-  ASSERT_EQ(cuStreamCreateWithPriority(&urgent, 0, greatest), CUDA_SUCCESS);
+  EXPECT_EQ(cuStreamCreateWithPriority(&urgent, CU_STREAM_NON_BLOCKING, greatest - 1),
+            CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(cuStreamCreateWithPriority(&urgent, CU_STREAM_NON_BLOCKING, greatest), CUDA_SUCCESS);
   ASSERT_EQ(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), CUDA_SUCCESS);
   order(stream, urgent, event);
   cuMemsetD32Async(a, 2, 64, urgent);

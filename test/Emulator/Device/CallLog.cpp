@@ -1,7 +1,6 @@
-#include "Emulator/Driver/CallLog.h"
+#include "Emulator/Device/CallLog.h"
 
 #include "Emulator/Device/Fault.h"
-#include "Emulator/Device/Hang.h"
 #include "Emulator/Device/Settings.h"
 #include "dtc-cuda/Driver.h"
 
@@ -9,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 
 namespace dtc::emulator {
 namespace {
@@ -26,9 +26,9 @@ public:
       std::fprintf(file, "%s %lld\n", function.c_str(), count);
     std::fclose(file);
   }
-  void add(const char *function) {
+  void add(std::string_view function) {
     std::lock_guard lock(mutex);
-    ++counts[function];
+    ++counts[std::string(function)];
   }
 
 private:
@@ -38,13 +38,24 @@ private:
 
 } // namespace
 
-void noteCall(const char *function) {
+void hangIfAsked(std::string_view name) {
+  static std::atomic<uint64_t> begun{0};
+  const Hang &hang = settings().hang;
+  if (hang.name != name || ++begun != hang.number)
+    return;
+  for (;;)
+    std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+void noteCall(std::string_view function) {
+  if (function.ends_with("_v2"))
+    function.remove_suffix(3);
   if (!settings().callsFile.empty()) {
     static CallLog log;
     log.add(function);
   }
-  if (settings().failingFunction == function)
-    throw Fault(cuda::CUDA_ERROR_NOT_SUPPORTED, "it was asked to fail (DTC_EMULATED_GPU_FAILS)");
+  require(settings().failingFunction != function, cuda::CUDA_ERROR_NOT_SUPPORTED,
+          "it was asked to fail (DTC_EMULATED_GPU_FAILS)");
   hangIfAsked(function);
 }
 
