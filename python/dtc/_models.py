@@ -7,6 +7,7 @@ import os
 import pathlib
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ from . import _dtc
 from ._errors import UnsupportedError, UsageError, error_of
 
 Model = str | os.PathLike | bytes
+
+# PyTorch follows one module at a time: threads would trace each other's.
+_EXPORTING = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,16 +69,17 @@ def from_torch(model: Any, example_inputs: Any) -> ModelSource:
 
     folder = tempfile.TemporaryDirectory(prefix="dtc-")
     path = str(pathlib.Path(folder.name) / "model.pt2")
-    try:
-        with hf.experts_as_products(model), hf.own_gradients(torch, model) as own, hf.without_graphs():
-            program = torch.export.export(model, inputs, named or None)
-        program = hf.functional(torch, program, _dtc.imported_operators().split(","))
-        _store_row_by_row(torch, program)
-        torch.export.save(program, path, extra_files={**hf.ties_of(model), **own})
-    except Exception as error:  # of many kinds, from all that a module can do
-        breaks = _graph_breaks(torch, model, inputs, named)
-        why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else hf.first_line(error)
-        raise UnsupportedError(f"torch.export doesn't take the module: {why}") from error
+    with _EXPORTING:
+        try:
+            with hf.experts_as_products(model), hf.own_gradients(torch, model) as own, hf.without_graphs():
+                program = torch.export.export(model, inputs, named or None)
+            program = hf.functional(torch, program, _dtc.imported_operators().split(","))
+            _store_row_by_row(torch, program)
+            torch.export.save(program, path, extra_files={**hf.ties_of(model), **own})
+        except Exception as error:  # of many kinds, from all that a module can do
+            breaks = _graph_breaks(torch, model, inputs, named)
+            why = f"it decides by what tensors hold: {'; '.join(breaks)}" if breaks else hf.first_line(error)
+            raise UnsupportedError(f"torch.export doesn't take the module: {why}") from error
     state = {name: value for name, value in model.state_dict().items() if isinstance(value, torch.Tensor)}
     return ModelSource(path, folder, from_torch=True, name=type(model).__name__, state_names=frozenset(state), state=state)
 
@@ -133,14 +138,15 @@ def from_hf(path: str | os.PathLike, *, sequence: int | None = None, decoder_seq
 
     folder = tempfile.TemporaryDirectory(prefix="dtc-")
     file = str(pathlib.Path(folder.name) / "model.pt2")
-    try:
-        names = hf.export(path, file, sequence=sequence, decoder_sequence=decoder_sequence, inputs=inputs,
-                          architecture=architecture, with_weights=with_weights,
-                          operators=_dtc.imported_operators().split(","))
-    except hf.HfError as error:
-        if error.lacks_package:
-            raise UnsupportedError(str(error)) from error
-        raise error_of(error.exit_code, str(error)) from error
+    with _EXPORTING:
+        try:
+            names = hf.export(path, file, sequence=sequence, decoder_sequence=decoder_sequence, inputs=inputs,
+                              architecture=architecture, with_weights=with_weights,
+                              operators=_dtc.imported_operators().split(","))
+        except hf.HfError as error:
+            if error.lacks_package:
+                raise UnsupportedError(str(error)) from error
+            raise error_of(error.exit_code, str(error)) from error
     return ModelSource(file, folder, from_torch=True, name=os.fspath(path), origin=HfOrigin(os.fspath(path), architecture),
                        state_names=names)
 

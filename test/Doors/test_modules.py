@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy
 import pytest
 import torch
@@ -209,3 +211,12 @@ def test_a_module_with_its_own_loss():
     program = dtc.parallelize(module, inputs, loss="output:cross_entropy_loss", devices=2)
     found = program.step(dict(zip(program.inputs, inputs, strict=True))).loss
     assert found == pytest.approx(module(*inputs).item(), rel=1e-5)
+
+
+def test_threads_bring_their_modules_side_by_side():
+    """PyTorch's export itself follows one at a time."""
+    modules = [nn.Sequential(nn.Linear(WIDTH, WIDTH + i), nn.ReLU(), nn.Linear(WIDTH + i, CLASSES)).eval() for i in range(4)]
+    with ThreadPoolExecutor(len(modules)) as pool:
+        plans = list(pool.map(lambda module: dtc.plan(module, torch.zeros(BATCH, WIDTH), gpus=1), modules))
+    own = [sum(each.numel() for each in module.parameters()) for module in modules]
+    assert [plan.facts["model"]["parameters"] for plan in plans] == own
