@@ -130,6 +130,7 @@ def without_an_input(op: str, rest: str) -> str:
 MODELS_THAT_HURT = {
     "einsum-without-an-input": lambda: (
         [X, without_an_input("Einsum", 'attribute { name: "equation" type: STRING s: "ij,ij->ij" }')], "lacks its input 1"),
+    "mean-of-nothing": lambda: ([X, node("Mean", "", "y")], "lacks its input 0"),
     "loss-without-an-input": lambda: ([X, without_an_input("SoftmaxCrossEntropyLoss", "")], "lacks its input 1"),
     "likelihood-without-an-input": lambda: ([X, without_an_input("NegativeLogLikelihoodLoss", "")], "lacks its input 1"),
     "unpool-without-an-input": lambda: ([X, without_an_input("MaxUnpool", "")], "lacks its input 1"),

@@ -135,26 +135,23 @@ static LogicalResult convertMean(NodeConverter &node) {
   return node.define(binary(node, "Div", sum, count));
 }
 
-/// Registers a converter that takes floats only.
-template <LogicalResult (*convert)(NodeConverter &)>
-static void addFloat(ConverterTable &table, StringRef name) {
-  table[name] = [](NodeConverter &node) {
-    return failed(checkFloat(node)) ? failure() : convert(node);
-  };
+/// A converter that takes floats only.
+template <Converter convert> static LogicalResult onFloats(NodeConverter &node) {
+  return failed(checkFloat(node)) ? failure() : convert(node);
 }
 
 void addActivationConverters(ConverterTable &table) {
-  addFloat<convertElu>(table, "Celu");
-  addFloat<convertElu>(table, "Selu");
-  addFloat<convertSoftsign>(table, "Softsign");
-  addFloat<convertShrink>(table, "Shrink");
-  addFloat<convertThresholdedRelu>(table, "ThresholdedRelu");
-  addFloat<convertSwish>(table, "Swish");
-  addFloat<convertAlongAxis>(table, "Softmax");
-  addFloat<convertAlongAxis>(table, "LogSoftmax");
-  addFloat<convertAlongAxis>(table, "Hardmax");
-  addFloat<convertSwiGlu>(table, "SwiGLU");
-  addFloat<convertMean>(table, "Mean");
+  table["Celu"] = onFloats<convertElu>;
+  table["Selu"] = onFloats<convertElu>;
+  table["Softsign"] = onFloats<convertSoftsign>;
+  table["Shrink"] = onFloats<convertShrink>;
+  table["ThresholdedRelu"] = onFloats<convertThresholdedRelu>;
+  table["Swish"] = onFloats<convertSwish>;
+  table["Softmax"] = onFloats<convertAlongAxis>;
+  table["LogSoftmax"] = onFloats<convertAlongAxis>;
+  table["Hardmax"] = onFloats<convertAlongAxis>;
+  table["SwiGLU"] = {onFloats<convertSwiGlu>, 2};
+  table["Mean"] = Operator(onFloats<convertMean>).listsFrom(0);
 }
 
 } // namespace dtc::import

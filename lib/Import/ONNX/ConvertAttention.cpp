@@ -298,8 +298,8 @@ static LogicalResult convertRotaryEmbedding(NodeConverter &node) {
 }
 
 void addAttentionConverters(ConverterTable &table) {
-  table["Attention"] = convertAttention;
-  table["RotaryEmbedding"] = convertRotaryEmbedding;
+  table["Attention"] = {convertAttention, 3};
+  table["RotaryEmbedding"] = {convertRotaryEmbedding, 3};
 }
 
 } // namespace dtc::import

@@ -99,9 +99,9 @@ static LogicalResult convertDet(NodeConverter &node) {
 
 void addContractionConverters(ConverterTable &table) {
   table["Det"] = convertDet;
-  table["MatMul"] = convertMatMul;
-  table["Gemm"] = convertGemm;
-  table["Einsum"] = convertEinsum;
+  table["MatMul"] = {convertMatMul, 2};
+  table["Gemm"] = {convertGemm, 2};
+  table["Einsum"] = Operator(convertEinsum).listsFrom(0);
 }
 
 } // namespace dtc::import

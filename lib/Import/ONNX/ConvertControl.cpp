@@ -252,6 +252,8 @@ static LogicalResult convertScan(NodeConverter &node) {
     auto outputs = scanSamples(node, *body);
     return failed(outputs) ? failure() : defineAll(node, *outputs);
   }
+  if (node.numInputs() > 0 && !node.has(0)) // which opset 8 alone may leave out
+    return node.error() << "lacks its input 0";
   std::vector<Tensor> inputs;
   for (int i = 0; i < node.numInputs(); ++i)
     inputs.push_back(node.input(i));
@@ -261,8 +263,8 @@ static LogicalResult convertScan(NodeConverter &node) {
 
 void addControlConverters(ConverterTable &table) {
   table["If"] = convertIf;
-  table["Loop"] = convertLoop;
-  table["Scan"] = convertScan;
+  table["Loop"] = Operator(convertLoop, 0).listsFrom(2).withSequences();
+  table["Scan"] = Operator(convertScan, 0).listsFrom(1);
 }
 
 } // namespace dtc::import

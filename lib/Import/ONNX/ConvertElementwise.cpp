@@ -19,8 +19,6 @@ static LogicalResult convertBinary(NodeConverter &node) {
 /// Max, Min and Sum take any number of operands.
 static LogicalResult convertVariadic(NodeConverter &node) {
   const std::string op = node.op() == "Sum" ? "Add" : node.op();
-  if (node.numInputs() == 0)
-    return node.error() << "has no operands";
   Tensor result = node.input(0);
   for (int i = 1; i < node.numInputs(); ++i) {
     auto next = binary(node, op, result, node.input(i));
@@ -144,30 +142,30 @@ void addElementwiseConverters(ConverterTable &table) {
   for (const char *op : {"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less",
                          "LessOrEqual", "Greater", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr",
                          "BitwiseXor"})
-    table[op] = convertBinary;
+    table[op] = {convertBinary, 2};
   for (const char *op : {"Max", "Min", "Sum"})
-    table[op] = convertVariadic;
+    table[op] = Operator(convertVariadic).listsFrom(0);
   for (const char *op :
        {"Neg",  "Abs",   "Exp",  "Log",   "Sqrt", "Reciprocal", "Sin",   "Cos",        "Tanh",
         "Erf",  "Floor", "Ceil", "Round", "Sign", "IsNaN",      "Not",   "BitwiseNot", "Tan",
         "Asin", "Acos",  "Atan", "Sinh",  "Cosh", "Asinh",      "Acosh", "Atanh"})
     table[op] = convertUnary;
   using graph::Activation;
-  table["Relu"] = [](NodeConverter &n) { return activation(n, Activation::Relu); };
-  table["Sigmoid"] = [](NodeConverter &n) { return activation(n, Activation::Sigmoid); };
-  table["Softplus"] = [](NodeConverter &n) { return activation(n, Activation::Softplus); };
-  table["HardSwish"] = [](NodeConverter &n) { return activation(n, Activation::HardSwish); };
+  table["Relu"] = {[](NodeConverter &n) { return activation(n, Activation::Relu); }};
+  table["Sigmoid"] = {[](NodeConverter &n) { return activation(n, Activation::Sigmoid); }};
+  table["Softplus"] = {[](NodeConverter &n) { return activation(n, Activation::Softplus); }};
+  table["HardSwish"] = {[](NodeConverter &n) { return activation(n, Activation::HardSwish); }};
   table["Gelu"] = convertGelu;
   table["HardSigmoid"] = convertHardSigmoid;
   table["LeakyRelu"] = convertLeakyRelu;
-  table["PRelu"] = convertPRelu;
+  table["PRelu"] = {convertPRelu, 2};
   table["Elu"] = convertElu;
   table["Mish"] = convertMish;
   table["Clip"] = convertClip;
-  table["Where"] = convertWhere;
+  table["Where"] = {convertWhere, 3};
   table["Cast"] = convertCast;
-  table["CastLike"] = convertCast;
-  table["Mod"] = convertMod;
+  table["CastLike"] = {convertCast, 2};
+  table["Mod"] = {convertMod, 2};
   table["IsInf"] = convertIsInf;
 }
 

@@ -63,6 +63,6 @@ static LogicalResult convertGatherND(NodeConverter &node) {
   return node.define(gatherAt(node, data, std::move(parts), lead));
 }
 
-void addGatherNDConverter(ConverterTable &table) { table["GatherND"] = convertGatherND; }
+void addGatherNDConverter(ConverterTable &table) { table["GatherND"] = {convertGatherND, 2}; }
 
 } // namespace dtc::import

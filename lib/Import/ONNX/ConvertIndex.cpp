@@ -92,11 +92,11 @@ static LogicalResult convertOneHot(NodeConverter &node) {
 }
 
 void addIndexConverters(ConverterTable &table) {
-  table["Gather"] = convertGather;
-  table["GatherElements"] = convertGatherElements;
-  table["CumSum"] = convertCumSum;
-  table["CumProd"] = convertCumProd;
-  table["OneHot"] = convertOneHot;
+  table["Gather"] = {convertGather, 2};
+  table["GatherElements"] = {convertGatherElements, 2};
+  table["CumSum"] = {convertCumSum, 2};
+  table["CumProd"] = {convertCumProd, 2};
+  table["OneHot"] = {convertOneHot, 3};
 }
 
 } // namespace dtc::import

@@ -39,8 +39,8 @@ static LogicalResult convertLogLikelihood(NodeConverter &node) {
 }
 
 void addLossConverters(ConverterTable &table) {
-  table["SoftmaxCrossEntropyLoss"] = convertCrossEntropy;
-  table["NegativeLogLikelihoodLoss"] = convertLogLikelihood;
+  table["SoftmaxCrossEntropyLoss"] = {convertCrossEntropy, 2};
+  table["NegativeLogLikelihoodLoss"] = {convertLogLikelihood, 2};
 }
 
 } // namespace dtc::import

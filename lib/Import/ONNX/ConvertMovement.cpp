@@ -153,8 +153,6 @@ static LogicalResult convertConcat(NodeConverter &node) {
   SmallVector<Tensor> parts;
   for (int i = 0; i < node.numInputs(); ++i)
     parts.push_back(node.input(i));
-  if (parts.empty())
-    return node.error() << "joins no tensors";
   auto axis = node.axis(node.attrInt("axis", 0), parts[0].rank());
   if (failed(axis))
     return failure();
@@ -310,14 +308,14 @@ static LogicalResult convertPad(NodeConverter &node) {
 }
 
 void addMovementConverters(ConverterTable &table) {
-  table["Reshape"] = convertReshape;
+  table["Reshape"] = {convertReshape, 2};
   table["Flatten"] = convertFlatten;
   table["Squeeze"] = convertSqueeze;
   table["Unsqueeze"] = convertUnsqueeze;
   table["Transpose"] = convertTranspose;
-  table["Expand"] = convertExpand;
-  table["Tile"] = convertTile;
-  table["Concat"] = convertConcat;
+  table["Expand"] = {convertExpand, 2};
+  table["Tile"] = {convertTile, 2};
+  table["Concat"] = Operator(convertConcat).listsFrom(0);
   table["Slice"] = convertSlice;
   table["Split"] = convertSplit;
   table["Pad"] = convertPad;

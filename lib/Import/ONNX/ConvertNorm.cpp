@@ -144,11 +144,11 @@ static LogicalResult convertBatchNorm(NodeConverter &node) {
 }
 
 void addNormConverters(ConverterTable &table) {
-  table["LayerNormalization"] = convertTrailingNorm;
-  table["RMSNormalization"] = convertTrailingNorm;
-  table["GroupNormalization"] = convertGroupNorm;
-  table["InstanceNormalization"] = convertGroupNorm;
-  table["BatchNormalization"] = convertBatchNorm;
+  table["LayerNormalization"] = {convertTrailingNorm, 2};
+  table["RMSNormalization"] = {convertTrailingNorm, 2};
+  table["GroupNormalization"] = {convertGroupNorm, 3};
+  table["InstanceNormalization"] = {convertGroupNorm, 3};
+  table["BatchNormalization"] = {convertBatchNorm, 5};
   table["LRN"] = convertLocalResponse;
   table["LpNormalization"] = convertLpNormalization;
   table["MeanVarianceNormalization"] = convertMeanVariance;

@@ -344,8 +344,8 @@ FailureOr<Tensor> reverseSequence(Conversion &node, const Tensor &tensor, int64_
 
 void addRecurrentConverters(ConverterTable &table) {
   for (const char *op : {"RNN", "GRU", "LSTM"})
-    table[op] = convertRecurrent;
-  table["ReverseSequence"] = convertReverseSequence;
+    table[op] = {convertRecurrent, 3};
+  table["ReverseSequence"] = {convertReverseSequence, 2};
 }
 
 } // namespace dtc::import

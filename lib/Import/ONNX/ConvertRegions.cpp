@@ -213,8 +213,8 @@ static LogicalResult convertDeformConv(NodeConverter &node) {
 }
 
 void addRegionConverters(ConverterTable &table) {
-  table["RoiAlign"] = convertRoiAlign;
-  table["DeformConv"] = convertDeformConv;
+  table["RoiAlign"] = {convertRoiAlign, 3};
+  table["DeformConv"] = {convertDeformConv, 3};
 }
 
 } // namespace dtc::import

@@ -196,8 +196,8 @@ static LogicalResult convertAffineGrid(NodeConverter &node) {
 }
 
 void addSamplingConverters(ConverterTable &table) {
-  table["GridSample"] = convertGridSample;
-  table["AffineGrid"] = convertAffineGrid;
+  table["GridSample"] = {convertGridSample, 2};
+  table["AffineGrid"] = {convertAffineGrid, 2};
 }
 
 } // namespace dtc::import

@@ -127,10 +127,10 @@ static LogicalResult convertTensorScatter(NodeConverter &node) {
 }
 
 void addScatterConverters(ConverterTable &table) {
-  table["ScatterND"] = convertScatterND;
-  table["ScatterElements"] = convertScatterElements;
-  table["Scatter"] = convertScatterElements; // its name before opset 11
-  table["TensorScatter"] = convertTensorScatter;
+  table["ScatterND"] = {convertScatterND, 3};
+  table["ScatterElements"] = {convertScatterElements, 3};
+  table["Scatter"] = {convertScatterElements, 3}; // its name before opset 11
+  table["TensorScatter"] = {convertTensorScatter, 2};
 }
 
 } // namespace dtc::import

@@ -101,10 +101,10 @@ static LogicalResult convertConcatFromSequence(NodeConverter &node) {
 
 void addSequenceConverters(ConverterTable &table) {
   table["SplitToSequence"] = convertSplitToSequence;
-  table["SequenceConstruct"] = convertSequenceConstruct;
-  table["SequenceAt"] = convertSequenceAt;
-  table["SequenceLength"] = convertSequenceLength;
-  table["ConcatFromSequence"] = convertConcatFromSequence;
+  table["SequenceConstruct"] = Operator(convertSequenceConstruct, 0).listsFrom(0);
+  table["SequenceAt"] = Operator(convertSequenceAt, 2).withSequences();
+  table["SequenceLength"] = Operator(convertSequenceLength).withSequences();
+  table["ConcatFromSequence"] = Operator(convertConcatFromSequence).withSequences();
 }
 
 } // namespace dtc::import

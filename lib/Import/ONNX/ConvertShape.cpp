@@ -165,14 +165,14 @@ static LogicalResult convertTrilu(NodeConverter &node) {
 }
 
 void addShapeConverters(ConverterTable &table) {
-  table["Identity"] = convertIdentity;
+  table["Identity"] = Operator(convertIdentity).withSequences();
   table["Dropout"] = convertDropout;
   table["EyeLike"] = convertEyeLike;
   table["Shape"] = convertShape;
   table["Size"] = convertSize;
-  table["Constant"] = convertConstant;
+  table["Constant"] = {convertConstant, 0};
   table["ConstantOfShape"] = convertConstantOfShape;
-  table["Range"] = convertRange;
+  table["Range"] = {convertRange, 3};
   table["Trilu"] = convertTrilu;
 }
 

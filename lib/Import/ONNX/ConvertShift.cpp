@@ -49,6 +49,6 @@ static LogicalResult convertBitShift(NodeConverter &node) {
   return node.define(b.select(fits, result, beyond));
 }
 
-void addShiftConverters(ConverterTable &table) { table["BitShift"] = convertBitShift; }
+void addShiftConverters(ConverterTable &table) { table["BitShift"] = {convertBitShift, 2}; }
 
 } // namespace dtc::import

@@ -217,9 +217,9 @@ static LogicalResult convertStft(NodeConverter &node) {
 void addSignalConverters(ConverterTable &table) {
   for (const char *op : {"HannWindow", "HammingWindow", "BlackmanWindow"})
     table[op] = convertWindow;
-  table["MelWeightMatrix"] = convertMelWeights;
+  table["MelWeightMatrix"] = {convertMelWeights, 5};
   table["DFT"] = convertDft;
-  table["STFT"] = convertStft;
+  table["STFT"] = {convertStft, 2};
 }
 
 } // namespace dtc::import

@@ -226,12 +226,12 @@ static LogicalResult convertMaxUnpool(NodeConverter &node) {
 }
 
 void addSpatialConverters(ConverterTable &table) {
-  table["ConvTranspose"] = convertConvTranspose;
-  table["Col2Im"] = convertCol2Im;
+  table["ConvTranspose"] = {convertConvTranspose, 2};
+  table["Col2Im"] = {convertCol2Im, 3};
   table["DepthToSpace"] = convertDepthToSpace;
   table["SpaceToDepth"] = convertDepthToSpace;
-  table["CenterCropPad"] = convertCenterCropPad;
-  table["MaxUnpool"] = convertMaxUnpool;
+  table["CenterCropPad"] = {convertCenterCropPad, 2};
+  table["MaxUnpool"] = {convertMaxUnpool, 2};
 }
 
 } // namespace dtc::import

@@ -188,8 +188,8 @@ static LogicalResult convertLinearAttention(NodeConverter &node) {
 }
 
 void addStateConverters(ConverterTable &table) {
-  table["CausalConvWithState"] = convertCausalConv;
-  table["LinearAttention"] = convertLinearAttention;
+  table["CausalConvWithState"] = {convertCausalConv, 2};
+  table["LinearAttention"] = {convertLinearAttention, 3};
 }
 
 } // namespace dtc::import

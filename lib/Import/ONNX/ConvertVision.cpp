@@ -142,7 +142,7 @@ static LogicalResult convertGlobalPool(NodeConverter &node) {
 }
 
 void addVisionConverters(ConverterTable &table) {
-  table["Conv"] = convertConv;
+  table["Conv"] = {convertConv, 2};
   table["MaxPool"] = convertMaxPool;
   table["AveragePool"] = convertAveragePool;
   table["LpPool"] = convertLpPool;

@@ -6,8 +6,6 @@
 #include "dtc/Import/Build/UnsupportedOperators.h"
 #include "dtc/Import/Unsupported.h"
 
-#include "llvm/ADT/StringSwitch.h"
-
 #include <set>
 
 using namespace mlir;
@@ -183,49 +181,12 @@ llvm::StringMap<bool> liveValues(const Model &model, ArrayRef<std::string> outpu
   return live;
 }
 
-/// How many leading inputs an operator cannot do without.
-static int requiredInputs(StringRef op) {
-  return llvm::StringSwitch<int>(op)
-      .Cases({"Constant", "SequenceConstruct", "Max", "Min", "Sum", "Mean", "Concat"}, 0)
-      .Cases({"Loop", "Scan"}, 0)
-      .Case("BatchNormalization", 5)
-      .Cases({"Where", "Range", "OneHot", "ScatterND", "Attention"}, 3)
-      .Cases({"RotaryEmbedding", "GroupNormalization", "InstanceNormalization"}, 3)
-      .Cases({"RoiAlign", "DeformConv", "LinearAttention"}, 3)
-      .Cases({"CausalConvWithState", "BitShift"}, 2)
-      .Cases({"Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or"}, 2)
-      .Cases({"Xor", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}, 2)
-      .Cases({"BitwiseAnd", "BitwiseOr", "BitwiseXor", "CastLike", "PRelu"}, 2)
-      .Cases({"MatMul", "Gemm", "Conv", "LayerNormalization", "RMSNormalization"}, 2)
-      .Cases({"Reshape", "Expand", "Tile", "SwiGLU", "CenterCropPad"}, 2)
-      .Cases({"RNN", "GRU", "LSTM", "ScatterElements", "Scatter"}, 3)
-      .Case("TensorScatter", 2)
-      .Cases({"ConvTranspose", "GridSample", "AffineGrid", "CumProd", "ReverseSequence"}, 2)
-      .Cases({"SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "STFT", "MaxUnpool"}, 2)
-      .Case("Col2Im", 3)
-      .Case("MelWeightMatrix", 5)
-      .Cases({"Gather", "GatherND", "GatherElements", "CumSum", "SequenceAt"}, 2)
-      .Default(1);
-}
-
-/// The input from which on an operator takes as many as it is given, and leaves out none.
-static int firstListed(const NodeConverter &node) {
-  return llvm::StringSwitch<int>(node.op())
-      .Cases({"SequenceConstruct", "Max", "Min", "Sum", "Mean", "Concat", "Einsum"}, 0)
-      .Case("Scan", node.opset < 9 ? 1 : 0)
-      .Case("Loop", 2)
-      .Default(std::numeric_limits<int>::max());
-}
-
 /// Inputs that are there and of the kind a converter may rely on.
-static LogicalResult checkInputs(const NodeConverter &node) {
-  const std::string op = node.op();
-  for (int i = 0; i < std::max(requiredInputs(op), node.numInputs()); ++i) {
-    if (!node.has(i) && (i < requiredInputs(op) || i >= firstListed(node)))
+static LogicalResult checkInputs(const NodeConverter &node, const Operator &op) {
+  for (int i = 0; i < std::max(op.required, node.numInputs()); ++i) {
+    if (!node.has(i) && (i < op.required || i >= op.firstListed))
       return node.error() << "lacks its input " << i;
-    const bool takesSequence = op == "SequenceAt" || op == "ConcatFromSequence" ||
-                               op == "SequenceLength" || op == "Identity" || op == "Loop";
-    if (node.has(i) && node.input(i).isSequence && !takesSequence)
+    if (node.has(i) && node.input(i).isSequence && !op.takesSequences)
       return node.error() << "cannot take a sequence: " << node.node.input(i);
   }
   return success();
@@ -276,11 +237,11 @@ LogicalResult convertNode(const onnx::NodeProto &node, Emitter &emit,
                           llvm::StringMap<Tensor> &values, TensorReader &tensors, Budget &budget) {
   emit.setLoc(NameLoc::get(StringAttr::get(emit.getContext(), node.name())));
   NodeConverter converter(node, emit, values, tensors, budget);
-  const Converter convert =
-      isDefaultDomain(node.domain()) ? converters().lookup(node.op_type()) : Converter(nullptr);
-  if (!convert)
+  const Operator op =
+      isDefaultDomain(node.domain()) ? converters().lookup(node.op_type()) : Operator();
+  if (!op.convert)
     return unsupported(converter.error()) << "is not supported";
-  if (failed(checkInputs(converter)) || failed(convert(converter)))
+  if (failed(checkInputs(converter, op)) || failed(op.convert(converter)))
     return failure();
   for (const std::string &name : node.output())
     if (auto found = values.find(name); found != values.end())

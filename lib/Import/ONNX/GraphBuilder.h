@@ -1,7 +1,7 @@
 // Converts the nodes of a model, in order, to `dtc` ops.
 //
-// A converter is a function on a NodeConverter; each family of operators has its
-// own file and registers its converters by operator name.
+// A converter is a function on a NodeConverter; each family of operators has its own file, and
+// registers its converters by operator name with the inputs that they need.
 #pragma once
 
 #include "Tensors.h"
@@ -9,11 +9,41 @@
 
 #include "llvm/ADT/StringMap.h"
 
+#include <limits>
+
 namespace dtc::import {
 
 class NodeConverter;
 using Converter = llvm::LogicalResult (*)(NodeConverter &);
-using ConverterTable = llvm::StringMap<Converter>;
+
+/// How an operator is converted, and which of its inputs a converter may read without asking:
+///
+///     table["Relu"] = convertRelu;                             input 0
+///     table["Gather"] = {convertGather, 2};                    inputs 0 and 1
+///     table["Max"] = Operator(convertMax).listsFrom(0);        as many as a node has, at least one
+struct Operator {
+  Operator() = default;
+  Operator(Converter convert, int required = 1) : convert(convert), required(required) {}
+
+  /// From this input on a node has as many as it likes, and leaves out none.
+  Operator listsFrom(int input) const {
+    Operator result = *this;
+    result.firstListed = input;
+    return result;
+  }
+  /// Inputs may be sequences of tensors.
+  Operator withSequences() const {
+    Operator result = *this;
+    result.takesSequences = true;
+    return result;
+  }
+
+  Converter convert = nullptr; ///< null: it isn't supported
+  int required = 1;            ///< leading inputs that it can't do without
+  int firstListed = std::numeric_limits<int>::max();
+  bool takesSequences = false;
+};
+using ConverterTable = llvm::StringMap<Operator>;
 
 /// The converters of all operators, by name in the default domain.
 const ConverterTable &converters();
