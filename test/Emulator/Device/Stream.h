@@ -50,7 +50,6 @@ public:
 
   Device &device() { return owner; }
   int priority() const { return urgency; }
-  size_t index() const { return id; }
 
   /// The graph that is being captured from this stream, or null.
   std::shared_ptr<Capture> capture;

@@ -26,7 +26,6 @@ constexpr ErrorText errorTexts[] = {
     ERROR_TEXT(CUDA_ERROR_OUT_OF_MEMORY, "out of memory"),
     ERROR_TEXT(CUDA_ERROR_NOT_INITIALIZED, "initialization error"),
     ERROR_TEXT(CUDA_ERROR_INVALID_DEVICE, "invalid device ordinal"),
-    ERROR_TEXT(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
     ERROR_TEXT(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
     ERROR_TEXT(CUDA_ERROR_NO_BINARY_FOR_GPU,
                "no kernel image is available for execution on the device"),
@@ -35,7 +34,6 @@ constexpr ErrorText errorTexts[] = {
     ERROR_TEXT(CUDA_ERROR_NOT_FOUND, "named symbol not found"),
     ERROR_TEXT(CUDA_ERROR_NOT_READY, "device not ready"),
     ERROR_TEXT(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
-    ERROR_TEXT(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"),
     ERROR_TEXT(CUDA_ERROR_ILLEGAL_INSTRUCTION, "an illegal instruction was encountered"),
     ERROR_TEXT(CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned address"),
     ERROR_TEXT(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),
@@ -48,7 +46,6 @@ constexpr ErrorText errorTexts[] = {
                "dependency created on uncaptured work in another stream"),
     ERROR_TEXT(CUDA_ERROR_CAPTURED_EVENT,
                "operation not permitted on an event last recorded in a capturing stream"),
-    ERROR_TEXT(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 #undef ERROR_TEXT
 

@@ -87,9 +87,8 @@ void fillErrorLog(const std::string &message, unsigned count, const cuda::CUjit_
 
 std::string_view textOf(const void *image) {
   const auto *text = static_cast<const char *>(image);
-  require(!std::string_view(text).starts_with("\x7f"
-                                              "ELF"),
-          cuda::CUDA_ERROR_NO_BINARY_FOR_GPU, "the emulated device takes PTX alone");
+  require(!std::string_view(text).starts_with("\177ELF"), cuda::CUDA_ERROR_NO_BINARY_FOR_GPU,
+          "the emulated device takes PTX alone");
   return text;
 }
 

@@ -2,9 +2,7 @@
 //
 // PTX is decoded once, when its module is loaded. Each instruction has the function that executes
 // it for all 32 lanes of a warp. Its operands are offsets into the warp's registers or into the
-// kernel's constants. A register is an array of 32 values, a predicate a mask of 32 bits. Registers
-// whose lives don't overlap share their place, so that a warp's registers stay in the processor's
-// first cache.
+// kernel's constants. A register is an array of 32 values, a predicate a mask of 32 bits.
 #pragma once
 
 #include <array>
@@ -42,7 +40,6 @@ struct Instruction {
   uint32_t reconvergence = 0; // where lanes that part at this branch meet again
   int32_t line = 0;
   uint8_t operandCount = 0;
-  uint8_t destinations = 0; // the first operands are written
   Control control = Control::None;
   bool isGuardNegated = false;
   Space space = Space::Global;

@@ -1,10 +1,15 @@
 // Basic blocks, and where diverged lanes meet again.
-#include "Emulator/PTX/BitSet.h"
 #include "Emulator/PTX/ProgramBuilder.h"
 
 namespace dtc::emulator::ptx {
 
 namespace {
+
+/// In the order of the code.
+struct BasicBlock {
+  uint32_t begin, end;
+  std::vector<uint32_t> successors; // blocks; none where the block exits
+};
 
 std::vector<uint32_t> targetsOf(const Program &program, uint32_t at) {
   const dtc::emulator::Instruction &instruction = program.code[at];
@@ -24,17 +29,21 @@ bool endsBlock(const dtc::emulator::Instruction &instruction) {
   return instruction.control != Control::None && instruction.control != Control::Barrier;
 }
 
+/// A truth for each block.
+using Blocks = std::vector<bool>;
+
 /// Post-dominators of each block, by iteration to a fixed point.
-std::vector<BitSet> postDominators(const std::vector<BasicBlock> &blocks) {
+std::vector<Blocks> postDominators(const std::vector<BasicBlock> &blocks) {
   size_t count = blocks.size();
-  std::vector<BitSet> sets(count, BitSet(count, true));
+  std::vector<Blocks> sets(count, Blocks(count, true));
   for (bool changed = true; changed;) {
     changed = false;
     for (size_t block = count; block-- > 0;) {
-      BitSet meet(count, !blocks[block].successors.empty());
+      Blocks meet(count, !blocks[block].successors.empty());
       for (uint32_t successor : blocks[block].successors)
-        meet.intersect(sets[successor]);
-      meet.insert(block);
+        for (size_t i = 0; i < count; ++i)
+          meet[i] = meet[i] && sets[successor][i];
+      meet[block] = true;
       if (meet != sets[block]) {
         sets[block] = std::move(meet);
         changed = true;
@@ -43,8 +52,6 @@ std::vector<BitSet> postDominators(const std::vector<BasicBlock> &blocks) {
   }
   return sets;
 }
-
-} // namespace
 
 std::vector<BasicBlock> basicBlocks(const Program &program) {
   uint32_t size = static_cast<uint32_t>(program.code.size());
@@ -70,17 +77,19 @@ std::vector<BasicBlock> basicBlocks(const Program &program) {
   return blocks;
 }
 
+} // namespace
+
 void setReconvergence(Program &program) {
   std::vector<BasicBlock> blocks = basicBlocks(program);
-  std::vector<BitSet> sets = postDominators(blocks);
+  std::vector<Blocks> sets = postDominators(blocks);
   std::vector<size_t> counts;
-  for (const BitSet &set : sets)
-    counts.push_back(set.count());
+  for (const Blocks &set : sets)
+    counts.push_back(std::ranges::count(set, true));
   for (size_t block = 0; block < blocks.size(); ++block) {
     // The nearest of the strict post-dominators has the most post-dominators itself.
     size_t nearest = blocks.size();
     for (size_t other = 0; other < blocks.size(); ++other)
-      if (other != block && sets[block].contains(other) &&
+      if (other != block && sets[block][other] &&
           (nearest == blocks.size() || counts[other] > counts[nearest]))
         nearest = other;
     program.code[blocks[block].end - 1].reconvergence =

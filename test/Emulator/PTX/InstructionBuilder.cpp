@@ -33,9 +33,10 @@ public:
     made.operands.fill(kNoOperand);
     if (source.guard.empty())
       return;
-    made.guard = program.registerNumber(source.guard, source.line);
+    const DeclaredRegister &guard = program.registerNamed(source.guard, source.line);
+    made.guard = guard.place;
     made.isGuardNegated = source.isGuardNegated;
-    if (program.registerAt(made.guard).bytes != 0)
+    if (guard.bytes != 0)
       refuse("the guard is no predicate");
   }
 
@@ -67,14 +68,15 @@ private:
     return source.operands[index];
   }
 
-  const VirtualRegister &registerOf(const Operand &operand) const {
-    return program.registerAt(program.registerNumber(operand.name, source.line));
+  const DeclaredRegister &registerOf(const Operand &operand) const {
+    return program.registerNamed(operand.name, source.line);
   }
 
   bool fits(const Operand &operand, unsigned bytes, bool isDestination) const {
     switch (operand.kind) {
     case Operand::Kind::Register:
-      return registerOf(operand).bytes == bytes && !(isDestination && registerOf(operand).special);
+      return registerOf(operand).bytes == bytes &&
+             !(isDestination && registerOf(operand).isSpecial);
     case Operand::Kind::Integer:
       return !isDestination;
     case Operand::Kind::Float:
@@ -95,7 +97,7 @@ private:
 
   OperandCode codeOf(const Operand &operand, unsigned bytes) {
     if (operand.kind == Operand::Kind::Register)
-      return program.registerNumber(operand.name, source.line);
+      return registerOf(operand).place;
     if (operand.kind == Operand::Kind::Symbol) {
       auto symbol = program.symbol(operand.name);
       if (!symbol)
@@ -136,7 +138,6 @@ private:
       refuse("it has other operands, or they have other widths");
     for (size_t i = 0; i < operands.size(); ++i)
       add(operands[i], row->second.bytes[i]);
-    made.destinations = static_cast<uint8_t>(row->second.destinations);
     made.execute = row->second.execute;
     return made;
   }
@@ -179,7 +180,6 @@ private:
         refuse("a value has another width");
       add(element, width);
     }
-    made.destinations = isLoad ? made.operandCount : 0;
     made.space = space == "global"   ? Space::Global
                  : space == "shared" ? Space::Shared
                                      : Space::Parameter;

@@ -31,7 +31,7 @@ std::shared_ptr<Program> ProgramBuilder::build() {
   layOutVariables();
   decodeInstructions();
   setReconvergence(*program);
-  placeRegisters(*program, registers);
+  program->registerBytes = roundUp(program->registerBytes, 256);
   return program;
 }
 
@@ -77,22 +77,22 @@ void ProgramBuilder::decodeInstructions() {
     syntaxError(kernel.line, "the kernel '" + kernel.name + "' is empty");
 }
 
-uint32_t ProgramBuilder::registerNumber(const std::string &name, int line) {
-  if (auto at = numbers.find(name); at != numbers.end())
+const DeclaredRegister &ProgramBuilder::registerNamed(const std::string &name, int line) {
+  if (auto at = registers.find(name); at != registers.end())
     return at->second;
-  VirtualRegister made{4, std::nullopt};
-  if (auto special = kSpecialNames.find(name); special != kSpecialNames.end()) {
-    made.special = special->second;
+  DeclaredRegister made{4, kSpecialNames.contains(name), program->registerBytes};
+  if (made.isSpecial) {
+    program->specials.push_back({kSpecialNames.at(name), made.place});
   } else {
     auto declared = kernel.registers.find(name);
     if (declared == kernel.registers.end())
       syntaxError(line, "unknown register '" + name + "'");
     made.bytes = declared->second == "pred" ? 0 : bytesOfType(declared->second, line);
-    if (made.bytes == 1 || made.bytes > 8)
+    if (made.bytes == 1)
       syntaxError(line, "registers of type " + declared->second + " aren't supported");
   }
-  registers.push_back(made);
-  return numbers[name] = static_cast<uint32_t>(registers.size() - 1);
+  program->registerBytes += made.bytes == 0 ? 64 : made.bytes * 32;
+  return registers[name] = made;
 }
 
 OperandCode ProgramBuilder::constant(uint64_t bits, unsigned bytes) {

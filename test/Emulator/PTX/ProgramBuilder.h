@@ -9,10 +9,10 @@
 
 namespace dtc::emulator::ptx {
 
-/// A register before it has a place.
-struct VirtualRegister {
+struct DeclaredRegister {
   unsigned bytes; // of a lane; 0 for a predicate
-  std::optional<Special> special;
+  bool isSpecial;
+  OperandCode place;
 };
 
 /// Addresses of the module's variables, by name.
@@ -30,9 +30,8 @@ public:
 
   std::shared_ptr<Program> build();
 
-  /// The number of a register, and its width; throws where it wasn't declared.
-  uint32_t registerNumber(const std::string &name, int line);
-  const VirtualRegister &registerAt(uint32_t number) const { return registers[number]; }
+  /// Throws where the register wasn't declared. It has a place from the first time on.
+  const DeclaredRegister &registerNamed(const std::string &name, int line);
 
   OperandCode constant(uint64_t bits, unsigned bytes);
 
@@ -55,8 +54,7 @@ private:
   const Module &module;
   const Kernel &kernel;
   std::map<std::string, Symbol> symbols;
-  std::vector<VirtualRegister> registers;
-  std::map<std::string, uint32_t> numbers;
+  std::map<std::string, DeclaredRegister> registers;
   std::map<std::pair<unsigned, uint64_t>, OperandCode> constants;
   std::map<std::string, uint32_t> tables;
   std::shared_ptr<Program> program;
@@ -66,15 +64,5 @@ dtc::emulator::Instruction buildInstruction(ProgramBuilder &program, const Instr
 
 /// Sets where the lanes that part at a branch meet again: at the branch's immediate post-dominator.
 void setReconvergence(Program &program);
-
-/// Gives each virtual register a place; those whose lives don't overlap share places.
-void placeRegisters(Program &program, const std::vector<VirtualRegister> &registers);
-
-/// The control flow of a program: its basic blocks, in the order of the code.
-struct BasicBlock {
-  uint32_t begin, end;
-  std::vector<uint32_t> successors; // blocks; none where the block exits
-};
-std::vector<BasicBlock> basicBlocks(const Program &program);
 
 } // namespace dtc::emulator::ptx
