@@ -46,7 +46,8 @@ static std::string optimizerOf(const EstimateOptions &options) {
     return "Adam, all of it in bf16: 8 bytes a parameter";
   const std::string half = weightsOf(precision);
   return "Adam with " + half + " parameters, fp32 masters and moments, " +
-         (options.narrowGradients ? half + " gradients: 16 bytes a parameter"
+         (options.narrowGradients ? half + " gradients: 16 bytes a parameter (18 in dtc's own "
+                                           "programs, whose gradients are fp32: --gradients fp32)"
                                   : "fp32 gradients: 18 bytes a parameter");
 }
 
