@@ -2,9 +2,9 @@
 #include "Commands.h"
 
 #include "Phases.h"
-#include "Planning/Conditions.h"
 #include "Planning/PlanAnswers.h"
 
+#include "dtc/Driver/FlagWords.h"
 #include "dtc/Report/Estimate.h"
 #include "dtc/Report/Json.h"
 
@@ -35,7 +35,7 @@ static std::string weightsOf(training::Precision precision) {
   using training::Precision;
   if (precision == Precision::TF32)
     return "fp32";
-  return precision == Precision::BF16True ? "bf16" : nameOf(precision);
+  return precision == Precision::BF16True ? "bf16" : wordOf(kPrecisions, precision);
 }
 
 static std::string optimizerOf(const EstimateOptions &options) {

@@ -1,6 +1,5 @@
 // The phases from a file to a training step: import, train.
 #include "Flags/OutputFiles.h"
-#include "Flags/TargetNames.h"
 #include "ModelTraits.h"
 #include "Phases.h"
 #include "Weights.h"
@@ -9,6 +8,7 @@
 #include "dtc/Dialect/Exec/Exec.h"
 #include "dtc/Dialect/Graph/StepFunctions.h"
 #include "dtc/Driver/Driver.h"
+#include "dtc/Driver/FlagWords.h"
 #include "dtc/Import/ONNX/Import.h"
 #include "dtc/Import/PyTorch/Import.h"
 #include "dtc/Plan/Plan/Settings.h"
@@ -26,9 +26,7 @@ using namespace mlir;
 namespace dtc::driver {
 
 static const target::Target *targetOf(const Options &options) {
-  auto named = llvm::find_if(kTargetNames,
-                             [&](const auto &named) { return named.second == options.target; });
-  return target::find(named->first);
+  return target::find(wordOf(kTargets, options.target));
 }
 
 static DialectRegistry makeRegistry(const target::Target *target) {

@@ -6,6 +6,7 @@
 #include "dtc-io/OutputPath.h"
 #include "dtc-rt/Program/PartialFiles.h"
 #include "dtc/Dialect/Graph/StepFunctions.h"
+#include "dtc/Driver/FlagWords.h"
 #include "dtc/Lower/Pieces.h"
 #include "dtc/Lower/Program.h"
 #include "dtc/Pipelines/Pipelines.h"
@@ -111,9 +112,8 @@ Outcome<Lowered> lower(Scheduled scheduled) {
 //===----------------------------------------------------------------------===//
 
 static nlohmann::ordered_json learningRateJson(const LearningRate &rate) {
-  static const char *names[] = {"constant", "linear", "cosine"};
   return {{"lr", rate.lr},
-          {"schedule", names[int(rate.schedule)]},
+          {"schedule", wordOf(kLearningRateSchedules, rate.schedule)},
           {"warmup_steps", rate.warmupSteps},
           {"total_steps", rate.totalSteps},
           {"min_lr", rate.minLr}};
@@ -122,7 +122,6 @@ static nlohmann::ordered_json learningRateJson(const LearningRate &rate) {
 static nlohmann::ordered_json aboutArtifact(const Environment &env, const Options &options,
                                             const Planned &planned) {
   using Json = nlohmann::ordered_json;
-  static const char *optimizers[] = {"sgd", "adam", "adamw"};
   const auto &train = options.train;
   const plan::SearchResult &search = planned.search;
   int64_t sequence = planned.problem.tokensPerSample;
@@ -139,7 +138,7 @@ static nlohmann::ordered_json aboutArtifact(const Environment &env, const Option
   about["loss"] = options.loss;
   about["ignore_index"] = train.ignoreIndex;
   about["learning_rate"] = learningRateJson(options.learningRate);
-  about["optimizer"] = {{"kind", optimizers[int(train.optimizer)]},
+  about["optimizer"] = {{"kind", wordOf(kOptimizers, train.optimizer)},
                         {"beta1", train.beta1},
                         {"beta2", train.beta2},
                         {"eps", train.eps},

@@ -3,9 +3,9 @@
 #include "Calibration/OwnCluster.h"
 #include "Flags/Configured.h"
 #include "Flags/OutputFiles.h"
-#include "Planning/Conditions.h"
 
 #include "dtc-io/InputFile.h"
+#include "dtc/Driver/FlagWords.h"
 #include "dtc/Plan/Plan/Plan.h"
 #include "dtc/Plan/Plan/PlanFile.h"
 #include "dtc/Plan/Plan/Settings.h"
@@ -69,7 +69,7 @@ static void keepFree(plan::Cluster &cluster, double share) {
 
 /// The cluster as the program of --for uses it.
 static Result<plan::Cluster> clusterFor(const Options &options, const plan::Preset &preset) {
-  auto software = preset.software.find(nameOf(options.train.precision));
+  auto software = preset.software.find(wordOf(kPrecisions, options.train.precision));
   if (software == preset.software.end())
     return Error{preset.title + " isn't planned for this --precision", ErrorCategory::Usage};
   return plan::loadClusterFor(options.cluster, software->second);

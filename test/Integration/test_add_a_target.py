@@ -37,7 +37,7 @@ def test_the_example_is_a_target(tmp_path):
     build.insert("lib/Target/Targets.cpp", targets.split("cudaTarget()")[1].removesuffix("}"), before="})\n    if")
     build.insert("lib/Target/Targets.cpp", '#include "dtc/Target/Listed/ListedTarget.h"', before="\nnamespace")
     build.insert("include/dtc/Driver/Options.h", ", Listed", before=" };\nenum class LearningRateSchedule")
-    build.insert("lib/Driver/Flags/TargetNames.h", word, before="};\n\n}")
+    build.insert("include/dtc/Driver/FlagWords.h", word, before="};\n\ntemplate")
     build.insert("lib/Runtime/Platforms.cpp", platform, before="};\n\nconst Entry")
     build.insert("lib/Runtime/Platforms.cpp", '#include "dtc-rt/Listed/ListedPlatform.h"', before="\n#include <algorithm>")
 

@@ -1,9 +1,9 @@
 #include "CommandLine.h"
 
 #include "OutputFiles.h"
-#include "TargetNames.h"
 
 #include "dtc-rt/Program/PackageFormat.h"
+#include "dtc/Driver/FlagWords.h"
 #include "dtc/Plan/Plan/Cluster.h"
 #include "dtc/Plan/Plan/Spec.h"
 
@@ -73,11 +73,7 @@ std::optional<Error> checkRegex(const char *flag, const std::string &text,
 std::optional<Error> resolveOptimizer(const CLI::App &command, RawOptions &raw, Options &options) {
   using training::OptimizerKind;
   auto &train = options.train;
-  if (auto error = choose<OptimizerKind>("--optimizer", raw.optimizer,
-                                         {{"sgd", OptimizerKind::Sgd},
-                                          {"adam", OptimizerKind::Adam},
-                                          {"adamw", OptimizerKind::AdamW}},
-                                         train.optimizer))
+  if (auto error = choose("--optimizer", raw.optimizer, kOptimizers, train.optimizer))
     return error;
   // PyTorch's defaults: only AdamW decays unless told to.
   if (command.count("--weight-decay") == 0)
@@ -114,11 +110,7 @@ std::optional<Error> resolveOptimizer(const CLI::App &command, RawOptions &raw, 
 
 std::optional<Error> resolveLearningRate(RawOptions &raw, Options &options) {
   auto &rate = options.learningRate;
-  if (auto error = choose<LearningRateSchedule>("--lr-schedule", raw.lrSchedule,
-                                                {{"constant", LearningRateSchedule::Constant},
-                                                 {"linear", LearningRateSchedule::Linear},
-                                                 {"cosine", LearningRateSchedule::Cosine}},
-                                                rate.schedule))
+  if (auto error = choose("--lr-schedule", raw.lrSchedule, kLearningRateSchedules, rate.schedule))
     return error;
   for (double value : {rate.lr, rate.minLr})
     if (!(value >= 0) || !std::isfinite(value))
@@ -181,7 +173,7 @@ std::optional<Error> resolveDevices(const CLI::App &command, RawOptions &raw, Op
                  std::to_string(plan::kMostDevices) + ", got " + std::to_string(options.devices));
   if (auto error = resolveTarget(raw, options))
     return error;
-  if (auto error = choose("--target", raw.target, kTargetNames, options.target))
+  if (auto error = choose("--target", raw.target, kTargets, options.target))
     return error;
   if (options.cluster.empty())
     options.cluster = options.target == Target::CUDA ? "dgx-h100" : "cpu";
@@ -362,14 +354,7 @@ static std::optional<Error> checkAsked(const CLI::App &command, const RawOptions
 }
 
 std::optional<Error> choosePrecision(const std::string &text, Options &options) {
-  using training::Precision;
-  return choose<Precision>("--precision", text,
-                           {{"fp32", Precision::F32},
-                            {"tf32", Precision::TF32},
-                            {"bf16", Precision::BF16},
-                            {"fp16", Precision::F16},
-                            {"bf16-true", Precision::BF16True}},
-                           options.train.precision);
+  return choose("--precision", text, kPrecisions, options.train.precision);
 }
 
 plan::Result<Options> resolve(const CLI::App &command, RawOptions &raw, bool compiling) {

@@ -1,38 +1,12 @@
 #include "Conditions.h"
 
+#include "dtc/Driver/FlagWords.h"
+
 #include <algorithm>
 
 namespace dtc::driver {
 
 using report::Condition;
-
-const char *nameOf(training::Precision precision) {
-  switch (precision) {
-  case training::Precision::F32:
-    return "fp32";
-  case training::Precision::BF16:
-    return "bf16";
-  case training::Precision::BF16True:
-    return "bf16-true";
-  case training::Precision::F16:
-    return "fp16";
-  case training::Precision::TF32:
-    return "tf32";
-  }
-  return "";
-}
-
-static const char *nameOf(training::OptimizerKind optimizer) {
-  switch (optimizer) {
-  case training::OptimizerKind::Sgd:
-    return "sgd";
-  case training::OptimizerKind::Adam:
-    return "adam";
-  case training::OptimizerKind::AdamW:
-    return "adamw";
-  }
-  return "";
-}
 
 static Condition batchOf(const Request &request, const Planned &planned) {
   Condition batch{"global-batch",
@@ -61,13 +35,14 @@ std::vector<Condition> conditionsOf(const Request &request, const Planned &plann
   const Options &options = request.options;
   auto isAssumed = [&](const char *flag) { return !options.given.contains(flag); };
   std::vector<Condition> conditions = {
-      {"precision", nameOf(options.train.precision), isAssumed("--precision")},
+      {"precision", wordOf(kPrecisions, options.train.precision), isAssumed("--precision")},
       batchOf(request, planned)};
   if (planned.problem.tokensPerSample > 0)
     conditions.push_back({"sequence", std::to_string(planned.problem.tokensPerSample)});
   conditions.push_back({"loss", options.loss, isAssumed("--loss")});
   if (options.train.loss != training::LossKind::None)
-    conditions.push_back({"optimizer", nameOf(options.train.optimizer), isAssumed("--optimizer")});
+    conditions.push_back(
+        {"optimizer", wordOf(kOptimizers, options.train.optimizer), isAssumed("--optimizer")});
   conditions.push_back({"cluster", clusterName(request), isAssumed("--cluster")});
   if (request.preset)
     conditions.push_back({"program", request.preset->name});

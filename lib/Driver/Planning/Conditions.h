@@ -7,9 +7,6 @@
 
 namespace dtc::driver {
 
-/// As --precision takes it.
-const char *nameOf(training::Precision precision);
-
 std::vector<report::Condition> conditionsOf(const Request &request, const Planned &planned);
 
 } // namespace dtc::driver

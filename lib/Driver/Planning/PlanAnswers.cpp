@@ -3,6 +3,7 @@
 #include "Conditions.h"
 
 #include "dtc/Dialect/Graph/SlotOps.h"
+#include "dtc/Driver/FlagWords.h"
 #include "dtc/Report/Explanation.h"
 #include "dtc/Report/Json.h"
 #include "dtc/Report/PlanText.h"
@@ -105,7 +106,7 @@ Outcome<Subjects> explainName(const Request &request, const Planned &planned,
 report::ToolPlan toolPlanOf(const Request &request, const Planned &planned) {
   const std::optional<plan::Explanation> &explanation = planned.explanation;
   return report::toolPlan(*request.preset, factsOf(request, planned),
-                          nameOf(request.options.train.precision), request.headroom,
+                          wordOf(kPrecisions, request.options.train.precision), request.headroom,
                           explanation ? &*explanation : nullptr);
 }
 

@@ -1,8 +1,8 @@
 #include "PlanFromSettings.h"
 
-#include "Conditions.h"
 #include "PlanAnswers.h"
 
+#include "dtc/Driver/FlagWords.h"
 #include "dtc/Plan/Plan/Settings.h"
 #include "dtc/Plan/Plan/TextFile.h"
 #include "dtc/Report/PlanText.h"
@@ -43,7 +43,6 @@ static plan::Result<SettingsText> settingsText(const std::string &given) {
 
 /// What the settings say beside the plan. They don't override what was typed.
 static std::string addSaid(const plan::ReadSettings &read, Options &options) {
-  using training::Precision;
   if (read.globalBatch) {
     if (options.globalBatch && *options.globalBatch != *read.globalBatch)
       return "--global-batch " + std::to_string(*options.globalBatch) + " contradicts " +
@@ -51,12 +50,13 @@ static std::string addSaid(const plan::ReadSettings &read, Options &options) {
     options.globalBatch = read.globalBatch;
   }
   if (read.precision) {
-    if (options.given.contains("--precision") && nameOf(options.train.precision) != *read.precision)
-      return std::string("--precision ") + nameOf(options.train.precision) + " contradicts " +
-             *read.precision + " of --plan-from";
-    for (Precision each : {Precision::F32, Precision::BF16, Precision::F16, Precision::BF16True})
-      if (nameOf(each) == *read.precision)
-        options.train.precision = each;
+    const char *asked = wordOf(kPrecisions, options.train.precision);
+    if (options.given.contains("--precision") && asked != *read.precision)
+      return std::string("--precision ") + asked + " contradicts " + *read.precision +
+             " of --plan-from";
+    for (const auto &[word, precision] : kPrecisions)
+      if (word == *read.precision)
+        options.train.precision = precision;
     options.given.insert("--precision");
   }
   options.readSpec = read.spec;
