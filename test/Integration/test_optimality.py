@@ -62,7 +62,7 @@ def test_random_graphs(kind):
 
 def test_gap_bounds_what_small_tables_miss():
     inexact = worse = 0
-    for case in stated("random", 0, 120, "training", 8):
+    for case in stated("random", 0, 120, "training", 2):
         if "error" in case or has_many_readers(case):
             continue
         own, best = compared(case)

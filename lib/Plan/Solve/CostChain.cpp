@@ -237,7 +237,7 @@ CostNetwork::Part CostNetwork::ChainSolver::partOf(const std::vector<int> &ids, 
     part.network.addTerm(std::move(scope), part.add(network, term));
   }
   keep.resize(part.network.domains.size(), false);
-  part.constant = part.network.eliminateAll(keep, tableLimit, part.order);
+  part.constant = part.network.eliminateAll(keep, tableLimit, /*maySplit=*/false, part.order);
   return part;
 }
 
@@ -276,7 +276,7 @@ void CostNetwork::ChainSolver::retrace(const Part &part, int from, int to, size_
   choose(part, from, state, own);
   choose(part, to, state, own);
   for (auto it = part.order.rbegin(); it != part.order.rend(); ++it)
-    own[it->first] = part.network.bestChoice(it->second, it->first, own);
+    own[it->variable] = part.network.bestChoice(it->bucket, it->variable, own);
   for (size_t variable = 0; variable < choices.size(); ++variable)
     if (Variable number = part.numbers[variable]; number >= 0)
       choices[variable] = own[number];
@@ -287,8 +287,10 @@ std::optional<CostNetwork::Solution> CostNetwork::ChainSolver::run() {
     return std::nullopt;
   int before = chain.repeated - 2, after = chain.repeated + 1;
   Part block = partOf(owned[1], chain.repeated - 1, chain.repeated);
+  if (block.network.wasSplit)
+    return std::nullopt;
   Part rest = partOf(outside, before, after);
-  if (block.network.wasSplit || rest.network.wasSplit)
+  if (rest.network.wasSplit)
     return std::nullopt;
   Table once = tableOf(block, chain.repeated - 1, chain.repeated);
   Table around = tableOf(rest, before, after);

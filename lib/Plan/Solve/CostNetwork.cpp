@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 namespace dtc::plan {
 
@@ -213,9 +215,9 @@ CostNetwork::Eliminated CostNetwork::minimize(const std::vector<int> &ids, Varia
   return result;
 }
 
-double CostNetwork::eliminate(const std::vector<int> &bucket, Variable variable,
-                              std::set<Variable> &touched) {
-  std::vector<Variable> others = neighbours(bucket, variable);
+/// What the elimination of a variable from these terms depends on.
+std::vector<int> CostNetwork::keyOf(const std::vector<int> &bucket, Variable variable,
+                                    const std::vector<Variable> &others) const {
   std::vector<int> key = {domains[variable]};
   for (Variable other : others)
     key.push_back(domains[other]);
@@ -228,14 +230,19 @@ double CostNetwork::eliminate(const std::vector<int> &bucket, Variable variable,
       key.push_back(terms[id].maps[i]);
     }
   }
-  auto it = memo.find(key);
-  if (it == memo.end())
-    it = memo.emplace(std::move(key), minimize(bucket, variable, others)).first;
+  return key;
+}
+
+CostNetwork::Minimized CostNetwork::eliminate(const std::vector<int> &bucket, Variable variable,
+                                              std::set<Variable> &touched) {
+  std::vector<Variable> others = neighbours(bucket, variable);
+  auto [it, isNew] = memo.try_emplace(keyOf(bucket, variable, others));
+  if (isNew)
+    it->second = minimize(bucket, variable, others);
   const Eliminated &result = it->second;
-  if (!others.empty())
-    addLive({others, result.maps, result.table, true});
+  int id = others.empty() ? -1 : addLive({others, result.maps, result.table, true});
   touched.insert(others.begin(), others.end());
-  return result.constant;
+  return {bucket, id, result.constant};
 }
 
 /// Parts of a bucket whose eliminations stay below the limit: terms join the
@@ -282,41 +289,74 @@ int CostNetwork::bestChoice(const std::vector<int> &bucket, Variable variable,
   return best;
 }
 
-/// Minimizes out all variables but those to keep. Returns what is subtracted from
-/// the terms that are left.
-double CostNetwork::eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order) {
+const std::vector<double> &CostNetwork::leastByChoice(const std::vector<int> &part,
+                                                      Variable variable) {
+  const std::vector<Variable> others = neighbours(part, variable);
+  auto [it, isNew] = leastMemo.try_emplace(keyOf(part, variable, others));
+  if (isNew) {
+    const Bucket bucket = address(part, variable, others);
+    it->second = leastByChoice(bucket, static_cast<size_t>(domains[variable]));
+    entriesMade += bucket.entries();
+  }
+  return it->second;
+}
+
+/// Each part gives the variable its own choice. Terms that add up to nothing make the parts agree
+/// on what a choice costs at least, which raises the bound.
+void CostNetwork::balance(std::vector<std::vector<int>> &parts, Variable variable) {
+  std::vector<const std::vector<double> *> least;
+  std::vector<double> mean(domains[variable], 0.0);
+  for (const std::vector<int> &part : parts) {
+    least.push_back(&leastByChoice(part, variable));
+    for (size_t choice = 0; choice < mean.size(); ++choice)
+      mean[choice] += least.back()->at(choice) / double(parts.size());
+  }
+  std::vector<int> own(mean.size());
+  std::iota(own.begin(), own.end(), 0);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    std::vector<double> shift = mean; // what a part forbids, all do
+    for (size_t choice = 0; choice < mean.size(); ++choice)
+      if (mean[choice] < kInfinity)
+        shift[choice] -= least[i]->at(choice);
+    const Costs costs = intern({own}, std::move(shift));
+    parts[i].push_back(addLive({{variable}, costs.maps, costs.table, true}));
+  }
+}
+
+/// Minimizes out all variables but those to keep. Returns what is subtracted from the terms that
+/// are left. Stops at a bucket that is too large, if none may be split.
+double CostNetwork::eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, bool maySplit,
+                                 Order &order) {
   double constant = 0;
   eliminateInOrder(keep, [&](const std::vector<int> &bucket, Variable variable,
                              std::set<Variable> &touched) {
     auto parts = split(bucket, variable, tableLimit);
-    wasSplit = wasSplit || parts.size() > 1;
-    for (const std::vector<int> &part : parts)
-      constant += eliminate(part, variable, touched);
-    order.emplace_back(variable, bucket);
+    if (parts.size() > 1) {
+      wasSplit = true;
+      if (!maySplit)
+        return false;
+      balance(parts, variable);
+    }
+    Step step{variable, bucket, {}};
+    for (const std::vector<int> &part : parts) {
+      step.parts.push_back(eliminate(part, variable, touched));
+      constant += step.parts.back().constant;
+    }
+    order.push_back(std::move(step));
     return true;
   });
   return constant;
 }
 
-CostNetwork::Solution CostNetwork::solveOnce(int64_t tableLimit) {
+CostNetwork::Solution CostNetwork::solveOnce(int64_t tableLimit, Order &order) {
   Solution solution;
-  Order order;
-  solution.bound = eliminateAll(std::vector<bool>(domains.size(), false), tableLimit, order);
+  solution.bound = eliminateAll(std::vector<bool>(domains.size(), false), tableLimit,
+                                /*maySplit=*/true, order);
   solution.choices.assign(domains.size(), 0);
   for (auto it = order.rbegin(); it != order.rend(); ++it)
-    solution.choices[it->first] = bestChoice(it->second, it->first, solution.choices);
+    solution.choices[it->variable] = bestChoice(it->bucket, it->variable, solution.choices);
   solution.cost = cost(solution.choices);
   return solution;
-}
-
-/// Brings all variables back. What was minimized out is still known.
-void CostNetwork::restore() {
-  terms.resize(originalTerms);
-  for (Term &term : terms)
-    term.live = true;
-  for (std::vector<int> &ids : termsOf)
-    ids.erase(std::lower_bound(ids.begin(), ids.end(), static_cast<int>(originalTerms)), ids.end());
-  wasSplit = false;
 }
 
 /// Whether nothing costs less. Sums of the same costs differ by rounding.
@@ -324,21 +364,62 @@ static bool isLeast(const CostNetwork::Solution &solution) {
   return solution.cost <= solution.bound + 1e-12 * std::abs(solution.bound);
 }
 
-CostNetwork::Solution CostNetwork::solve(int64_t tableLimit) {
-  int64_t limit = std::min(kFirstTableLimit, tableLimit);
-  Solution best = solveOnce(limit);
-  while (wasSplit && limit < tableLimit && !isLeast(best)) {
-    limit = std::min(limit * kTableLimitGrowth, tableLimit);
-    restore();
-    Solution found = solveOnce(limit);
-    found.bound = std::max(found.bound, best.bound);
-    if (found.cost <= best.cost) {
-      best = std::move(found);
-    } else {
-      best.bound = found.bound;
-    }
+/// Choices of choices.
+static CostNetwork::Choices within(const CostNetwork::Choices &left,
+                                   const CostNetwork::Choices &useful) {
+  CostNetwork::Choices result(left.size());
+  for (size_t variable = 0; variable < left.size(); ++variable)
+    for (int choice : useful[variable])
+      result[variable].push_back(left[variable][choice]);
+  return result;
+}
+
+CostNetwork::Choices CostNetwork::allChoices() const {
+  Choices result;
+  for (int choices : domains) {
+    result.emplace_back(choices);
+    std::iota(result.back().begin(), result.back().end(), 0);
   }
-  return best;
+  return result;
+}
+
+double CostNetwork::logAssignments() const {
+  return std::accumulate(logDomains.begin(), logDomains.end(), 0.0);
+}
+
+CostNetwork::Solution CostNetwork::solve(int64_t tableLimit) {
+  constexpr double rounding = 1e-9, mostLeft = 0.95;
+  int64_t limit = std::min(kFirstTableLimit, tableLimit);
+  Solution best{{}, kInfinity, -kInfinity};
+  Choices left = allChoices(), useful = left;
+  CostNetwork smaller;
+  for (CostNetwork *network = this;; network = &smaller) {
+    Order order;
+    const Solution found = network->solveOnce(limit, order);
+    entriesMade = network->entriesMade;
+    if (found.cost <= best.cost) {
+      best.cost = found.cost;
+      best.choices = found.choices;
+      for (size_t variable = 0; variable < left.size(); ++variable)
+        best.choices[variable] = left[variable][found.choices[variable]];
+    }
+    best.bound = std::max(best.bound, std::min(found.bound, best.cost));
+    if (!network->wasSplit || isLeast(best))
+      return best;
+    useful = network->allChoices();
+    if (best.cost < kInfinity)
+      useful =
+          network->usefulChoices(order, best.cost - found.bound + rounding * std::abs(best.cost));
+    const double before = network->logAssignments();
+    smaller = network->restricted(useful);
+    left = within(left, useful);
+    // Larger tables where few choices went.
+    if (smaller.logAssignments() < mostLeft * before)
+      continue;
+    if (limit >= tableLimit)
+      return best;
+    limit = std::min(limit * kTableLimitGrowth, tableLimit);
+  }
 }
 
 } // namespace dtc::plan

@@ -23,6 +23,7 @@ class CostNetwork::LeastSums {
 public:
   LeastSums(const CostNetwork &network, const Bucket &bucket, size_t choices);
   std::vector<double> run();
+  std::vector<double> byChoice();
 
 private:
   struct Row {
@@ -42,6 +43,7 @@ private:
   void turn(Row &row, const std::vector<double> &table, const Addressed &term, bool spreads) const;
   void spreadFrom(size_t term);
   size_t advance();
+  void addUp(size_t firstChanged);
   double least(size_t firstChanged);
 
   const Bucket &bucket;
@@ -155,13 +157,17 @@ static double leastSum(const double *a, const double *b, size_t size) {
   return *std::ranges::min_element(least);
 }
 
-double CostNetwork::LeastSums::least(size_t firstChanged) {
+void CostNetwork::LeastSums::addUp(size_t firstChanged) {
   for (size_t term = firstChanged; term + 1 < rows.size(); ++term) {
     const double *before = sums[term].data(), *costs = rows[term].byChoice();
     double *__restrict after = sums[term + 1].data();
     for (size_t choice = 0; choice < choices; ++choice)
       after[choice] = before[choice] + costs[choice];
   }
+}
+
+double CostNetwork::LeastSums::least(size_t firstChanged) {
+  addUp(firstChanged);
   return leastSum(sums.back().data(), rows.back().byChoice(), choices);
 }
 
@@ -173,6 +179,27 @@ std::vector<double> CostNetwork::LeastSums::run() {
     firstChanged = advance();
   }
   return result;
+}
+
+/// The least sum of each choice, whatever the neighbours are.
+std::vector<double> CostNetwork::LeastSums::byChoice() {
+  std::vector<double> result(choices, kInfinity);
+  size_t firstChanged = 0;
+  for (size_t entry = 0, all = bucket.entries(); entry < all; ++entry) {
+    addUp(firstChanged);
+    const double *before = sums.back().data(), *costs = rows.back().byChoice();
+    double *__restrict least = result.data();
+    for (size_t choice = 0; choice < choices; ++choice) {
+      const double sum = before[choice] + costs[choice];
+      least[choice] = sum < least[choice] ? sum : least[choice];
+    }
+    firstChanged = advance();
+  }
+  return result;
+}
+
+std::vector<double> CostNetwork::leastByChoice(const Bucket &bucket, size_t choices) const {
+  return LeastSums(*this, bucket, choices).byChoice();
 }
 
 std::vector<double> CostNetwork::leastSums(const Bucket &bucket, size_t choices) const {

@@ -8,7 +8,8 @@
 // it, which gives one new term over its neighbours. Equal tables are kept once, and an elimination
 // that was done before (an identical layer) isn't done again. Where a table would grow beyond the
 // limit the bucket is split (mini-buckets). The result is then a bound, and the gap between bound
-// and assignment is reported.
+// and assignment is reported. Such a bound holds for each choice, too. Choices whose bound lies
+// above the assignment are left out before larger tables are made (UsefulChoices.cpp).
 #pragma once
 
 #include <cstddef>
@@ -24,6 +25,7 @@ namespace dtc::plan {
 class CostNetwork {
 public:
   using Variable = int32_t;
+  using Choices = std::vector<std::vector<int>>; ///< some of each variable
 
   Variable addVariable(int choices);
   /// What a term costs, whatever its variables are; of this network.
@@ -46,11 +48,13 @@ public:
     double cost = 0;
     double bound = 0; ///< no assignment costs less
   };
-  /// `tableLimit`: entries of the largest table. Small tables come first, as few networks need
-  /// large ones. Larger ones follow until the bound proves the assignment, which is mostly at once.
+  /// `tableLimit`: entries of the largest table. Small tables come first. Until the bound proves
+  /// the assignment, choices are left out of which the bound says that they cost more. Larger
+  /// tables follow where that leaves out few.
   static constexpr int64_t kTableLimit = int64_t{1} << 22;
   Solution solve(int64_t tableLimit = kTableLimit);
-  /// Of all tables that were made by eliminations.
+  /// Sums that eliminations minimized over a variable's choices: of the tables that were made, and
+  /// of parts of a bucket that were balanced.
   size_t entries() const { return entriesMade; }
 
   /// Variables in blocks that follow each other. The blocks `repeated` - 1, `repeated` and
@@ -75,10 +79,11 @@ public:
 
 private:
   static constexpr int64_t kFirstTableLimit = int64_t{1} << 11;
-  static constexpr int64_t kTableLimitGrowth = 8;
+  static constexpr int64_t kTableLimitGrowth = 4;
 
   class ChainSolver;
   class LeastSums;
+  class UsefulChoices;
   struct Part;
   struct ClassMap {
     std::vector<int> classOf; ///< by choice
@@ -110,6 +115,19 @@ private:
     double constant = 0;
   };
 
+  /// Terms that were minimized to one, by the ids of these.
+  struct Minimized {
+    std::vector<int> bucket;
+    int result = -1;     ///< none: where nothing but the variable is mentioned
+    double constant = 0; ///< what the result is less by
+  };
+  struct Step {
+    Variable variable = 0;
+    std::vector<int> bucket;
+    std::vector<Minimized> parts; ///< of the bucket
+  };
+  using Order = std::vector<Step>;
+
   /// Numbers the combinations of classes that the choices of a variable have in
   /// several maps, in the order of the choices.
   static std::vector<int> jointClasses(const std::vector<const std::vector<int> *> &classMaps,
@@ -122,25 +140,36 @@ private:
   double logSize(const std::vector<int> &bucket, Variable variable) const;
   std::vector<std::vector<int>> split(const std::vector<int> &bucket, Variable variable,
                                       int64_t limit) const;
-  double eliminate(const std::vector<int> &bucket, Variable variable,
-                   std::set<Variable> &touched);
+  std::vector<int> keyOf(const std::vector<int> &bucket, Variable variable,
+                         const std::vector<Variable> &others) const;
+  Minimized eliminate(const std::vector<int> &bucket, Variable variable,
+                      std::set<Variable> &touched);
   Bucket address(const std::vector<int> &bucket, Variable variable,
                  const std::vector<Variable> &others) const;
   /// The least sum over the variable's choices, for each combination of joint classes of the
   /// neighbours (row-major).
   std::vector<double> leastSums(const Bucket &bucket, std::size_t choices) const;
+  /// The least sum over all else, for each choice of the variable.
+  std::vector<double> leastByChoice(const Bucket &bucket, std::size_t choices) const;
+  const std::vector<double> &leastByChoice(const std::vector<int> &part, Variable variable);
+  void balance(std::vector<std::vector<int>> &parts, Variable variable);
   Eliminated minimize(const std::vector<int> &bucket, Variable variable,
                       const std::vector<Variable> &others);
   std::vector<int> liveTerms(Variable variable) const;
-  using Order = std::vector<std::pair<Variable, std::vector<int>>>;
   /// Eliminates all variables but those to keep, the one with the smallest bucket first.
   /// `eliminate(bucket, variable, touched)` makes the new terms, of `touched` variables, or returns
   /// false to stop.
   template <typename Eliminate>
   bool eliminateInOrder(const std::vector<bool> &keep, Eliminate eliminate);
-  double eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, Order &order);
-  Solution solveOnce(int64_t tableLimit);
-  void restore();
+  double eliminateAll(const std::vector<bool> &keep, int64_t tableLimit, bool maySplit,
+                      Order &order);
+  Solution solveOnce(int64_t tableLimit, Order &order);
+  /// By variable, the choices with which an assignment may cost no more than the bound and `slack`.
+  Choices usefulChoices(const Order &order, double slack) const;
+  /// With these choices alone, before anything is minimized out.
+  CostNetwork restricted(const Choices &useful) const;
+  Choices allChoices() const;
+  double logAssignments() const;
   int bestChoice(const std::vector<int> &bucket, Variable variable,
                  std::vector<int> &choices) const;
 
@@ -154,6 +183,7 @@ private:
   std::map<std::vector<int>, int> mapIds;
   std::unordered_map<uint64_t, std::vector<int>> tableIds;
   std::map<std::vector<int>, Eliminated> memo;
+  std::map<std::vector<int>, std::vector<double>> leastMemo; ///< leastByChoice
   bool wasSplit = false; ///< a bucket was too large for one table
   size_t entriesMade = 0;
 };
