@@ -18,6 +18,7 @@ Result<std::unique_ptr<CudaQueue>> CudaQueue::create(Gpu &gpu, RankProgress &pro
                                                      const QueueSpec &spec) {
   std::unique_ptr<CudaQueue> queue(new CudaQueue(gpu, progress, spec.name));
   DTC_CUDA_TRY(queue->begin(spec.kind));
+  progress.useBegins();
   return queue;
 }
 
@@ -55,6 +56,7 @@ CudaQueue::~CudaQueue() {
   driver.cuStreamSynchronize(stream);
   if (!shared)
     driver.cuStreamDestroy_v2(stream);
+  progress.useEnds();
 }
 
 void CudaQueue::signal(Event &event) {

@@ -10,10 +10,13 @@ class GraphOperation : public Operation {
 public:
   GraphOperation(CudaQueue &queue, std::vector<RecordedCall> calls)
       : driver(queue.driver), stream(queue.stream), progress(queue.progress),
-        calls(std::move(calls)) {}
+        calls(std::move(calls)) {
+    progress.useBegins();
+  }
   ~GraphOperation() override {
     if (exec)
       driver.cuGraphExecDestroy(exec);
+    progress.useEnds();
   }
 
   Status instantiate(CUgraph graph) {

@@ -6,12 +6,17 @@
 
 namespace dtc::rt::cuda {
 
-RankProgress::~RankProgress() {
+void RankProgress::useEnds() {
+  if (--uses == 0)
+    endGroups();
+}
+
+void RankProgress::endGroups() {
   {
     SharedTurn turn;
     groups.clear();
   }
-  for (std::thread &abort : aborts)
+  for (std::thread &abort : std::exchange(aborts, {}))
     abort.join();
 }
 

@@ -33,14 +33,16 @@ struct RecordedCall {
 /// The communicators of a rank, its first failure, and waiting that ends with the run.
 ///
 /// NCCL destroys and aborts a communicator once no graph is left that has captured its calls. So
-/// this outlives all operations and queues, and aborts are made on threads of their own.
+/// the last one of queues and graphs takes the communicators with it. Ranks do so before the GPU of
+/// any rank of the process is given back, as NCCL frees what all of these have at once. And aborts
+/// are made on threads of their own.
 class RankProgress {
 public:
   RankProgress(const Gpu &gpu, Communicator &communicator, LedgerBook &book,
                LoadedOnce<Nccl> &library)
       : gpu(gpu), communicator(communicator), book(book), library(library),
         wholeLimit(communicator.timeLimit()) {}
-  ~RankProgress();
+  ~RankProgress() { endGroups(); }
 
   /// The group of these ranks, which this rank takes part in; `call` is the first.
   Result<NcclGroup *> group(const GroupKey &key, const ExchangeCall &call);
@@ -63,6 +65,9 @@ public:
   /// Waits until poll(), a Result<bool>, is true; until the run ends, or for the time limit in
   /// which no other rank has done anything.
   template <typename Poll> Status await(Poll &&poll);
+  /// Of a queue or a graph.
+  void useBegins() { ++uses; }
+  void useEnds();
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -86,6 +91,7 @@ private:
   uint64_t activityOfOthers() const;
   /// What communicators do on the GPU ends soon after.
   void abortGroups();
+  void endGroups();
 
   const Gpu &gpu;
   Communicator &communicator;
@@ -93,6 +99,7 @@ private:
   LoadedOnce<Nccl> &library;
   std::map<GroupKey, std::unique_ptr<NcclGroup>> groups;
   std::vector<std::thread> aborts;
+  int uses = 0;
   uint64_t recording = 0, recordings = 0;
   std::vector<RecordedCall> recordedCalls;
   Status failure = Status::ok();
