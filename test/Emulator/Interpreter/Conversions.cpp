@@ -21,11 +21,9 @@ template <typename To, typename From>
 constexpr auto kConvert = [](Lanes<From> value) { return convert<To, From>(value); };
 
 /// The low bits of a register, with their sign above them.
-template <typename Part>
-constexpr auto kExtendSign = []<typename V>(V value) -> V {
-  using T = ElementOf<V>;
-  return convert<T, Part>(convert<Part, T>(value));
-};
+template <typename Part, typename To>
+constexpr auto kExtendSign =
+    []<typename V>(V value) { return convert<To, Part>(convert<Part, ElementOf<V>>(value)); };
 
 /// To a half by way of 64 bits: there is one rounding alone.
 template <typename From>
@@ -76,6 +74,7 @@ constexpr auto kCeiling = []<typename V>(V a) -> V { return __builtin_elementwis
 template <auto F> void addRounding(InstructionTable &table, const std::string &mode) {
   enterOne<F, float(float)>(table, "cvt." + mode + ".f32.f32");
   enterOne<F, double(double)>(table, "cvt." + mode + ".f64.f64");
+  enterOne<F, F16(F16)>(table, "cvt." + mode + ".f16.f16");
 }
 
 constexpr auto kSame = [](Lanes<float> value) { return value; };
@@ -106,12 +105,14 @@ void addConversions(InstructionTable &table) {
   addFromIntegers<uint16_t>(table, Integers());
   addFromIntegers<uint32_t>(table, Integers());
   addFromIntegers<uint64_t>(table, Integers());
-  enterOne<kExtendSign<int8_t>, uint16_t(uint16_t)>(table, "cvt.s16.s8");
-  enterOne<kExtendSign<int8_t>, uint32_t(uint32_t)>(table, "cvt.s32.s8");
-  enterOne<kExtendSign<int16_t>, uint32_t(uint32_t)>(table, "cvt.s32.s16");
-  enterOne<kExtendSign<int8_t>, uint64_t(uint64_t)>(table, "cvt.s64.s8");
-  enterOne<kExtendSign<int16_t>, uint64_t(uint64_t)>(table, "cvt.s64.s16");
-  enterOne<kExtendSign<int32_t>, uint64_t(uint64_t)>(table, "cvt.s64.s32");
+  enterOne<kExtendSign<int8_t, uint16_t>, uint16_t(uint16_t)>(table, "cvt.s16.s8");
+  enterOne<kExtendSign<int8_t, uint16_t>, uint16_t(uint32_t)>(table, "cvt.s8.s32");
+  enterOne<kExtendSign<int8_t, uint16_t>, uint16_t(uint64_t)>(table, "cvt.s8.s64");
+  enterOne<kExtendSign<int8_t, uint32_t>, uint32_t(uint32_t)>(table, "cvt.s32.s8");
+  enterOne<kExtendSign<int16_t, uint32_t>, uint32_t(uint32_t)>(table, "cvt.s32.s16");
+  enterOne<kExtendSign<int8_t, uint64_t>, uint64_t(uint64_t)>(table, "cvt.s64.s8");
+  enterOne<kExtendSign<int16_t, uint64_t>, uint64_t(uint64_t)>(table, "cvt.s64.s16");
+  enterOne<kExtendSign<int32_t, uint64_t>, uint64_t(uint64_t)>(table, "cvt.s64.s32");
   addToFloats(table, Integers());
   addToIntegers<float>(table, Integers());
   addToIntegers<double>(table, Integers());

@@ -42,3 +42,13 @@ func.func @master_weights(%p: tensor<3x17xf32>, %g: tensor<3x17xbf16>) -> (tenso
   %2 = arith.truncf %1 : tensor<3x17xf32> to tensor<3x17xbf16>
   return %1, %2 : tensor<3x17xf32>, tensor<3x17xbf16>
 }
+
+func.func @to_integers(%x: tensor<3x17xf16>, %y: tensor<3x17xbf16>)
+    -> (tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xbf16>) {
+  %0 = math.ceil %x : tensor<3x17xf16>
+  %1 = math.floor %x : tensor<3x17xf16>
+  %2 = math.roundeven %x : tensor<3x17xf16>
+  %3 = math.trunc %x : tensor<3x17xf16>
+  %4 = math.floor %y : tensor<3x17xbf16>
+  return %0, %1, %2, %3, %4 : tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xbf16>
+}

@@ -243,6 +243,8 @@ TEST_F(InstructionTest, Comparisons) {
 TEST_F(InstructionTest, IntegerConversions) {
   EXPECT_RESULT("cvt.s64.s32 %rd20, %r10;", "%rd20", int32_t, int64_t(a));
   EXPECT_RESULT("cvt.s32.s8 %r20, %r10;", "%r20", int8_t, int32_t(a));
+  EXPECT_RESULT("cvt.s8.s32 %rs19, %r10;", "%rs20", int32_t, uint16_t(int8_t(a)));
+  EXPECT_RESULT("cvt.s8.s64 %rs19, %rd10;", "%rs20", int64_t, uint16_t(int8_t(a)));
   EXPECT_RESULT("cvt.s64.s16 %rd20, %rd10;", "%rd20", int16_t, int64_t(a));
   EXPECT_RESULT("cvt.u32.u16 %r20, %rs10;", "%r20", uint16_t, uint32_t(a));
   EXPECT_RESULT("cvt.s32.s16 %r20, %rs10;", "%r20", int16_t, int32_t(a));
@@ -278,6 +280,9 @@ TEST_F(InstructionTest, HalfConversions) {
   EXPECT_RESULT("cvt.rn.f16x2.f32 %r20, %f10, %f11;", "%r20", float,
                 uint32_t(toF16(a)) << 16 | toF16(b));
   EXPECT_RESULT("cvt.rn.f16.s32 %rs19, %r10;", "%rs20", int32_t, toF16(float(a)));
+  EXPECT_RESULT("cvt.rni.f16.f16 %rs19, %rs10;", "%rs20", uint16_t,
+                toF16(std::nearbyint(fromF16(a))));
+  EXPECT_RESULT("cvt.rmi.f16.f16 %rs19, %rs10;", "%rs20", uint16_t, toF16(std::floor(fromF16(a))));
 }
 
 TEST_F(InstructionTest, HalfArithmetic) {
