@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <limits>
@@ -93,6 +94,7 @@ struct Doubles {
   Value inverseHyperbolicCosine(Value x);
   Value inverseHyperbolicTangent(Value x);
   Value cubeRoot(Value x);
+  Value remainder(Value x, Value y);
 };
 
 /// 2^x = 2^n 2^f with n the integer nearest to x.
@@ -294,6 +296,27 @@ Value Doubles::cubeRoot(Value x) {
   return withSign(size, x);
 }
 
+/// What is left of x once as many y are taken away as fit. It has no error: a quotient is wrong in
+/// its last bits, but what it leaves has no more bits than y, and is divided again. One that was
+/// rounded up leaves too little by one y. NaN where the quotient of two f64 is infinite.
+Value Doubles::remainder(Value x, Value y) {
+  Value size = absolute(y);
+  auto loop = scf::WhileOp::create(
+      builder, loc, TypeRange{builder.getF64Type()}, ValueRange{absolute(x)},
+      [&](OpBuilder &, Location, ValueRange rest) {
+        Value goesOn = compare(Predicate::OGE, absolute(rest[0]), size);
+        scf::ConditionOp::create(builder, loc, goesOn, rest);
+      },
+      [&](OpBuilder &, Location, ValueRange rest) {
+        Value times = math::TruncOp::create(builder, loc, divide(rest[0], size));
+        Value less = math::FmaOp::create(builder, loc, negate(times), size, rest[0]);
+        scf::YieldOp::create(builder, loc, less);
+      });
+  Value rest = loop.getResult(0);
+  rest = select(compare(Predicate::OLT, rest, number(0)), add(rest, size), rest);
+  return withSign(rest, x);
+}
+
 } // namespace
 
 /// Those that a GPU has instructions for, or few of them.
@@ -343,6 +366,7 @@ static Value inDoubles(Doubles &d, Operation *op, Value x, Value y) {
       .Case([&](math::AcoshOp) { return d.inverseHyperbolicCosine(x); })
       .Case([&](math::AtanhOp) { return d.inverseHyperbolicTangent(x); })
       .Case([&](math::CbrtOp) { return d.cubeRoot(x); })
+      .Case([&](arith::RemFOp) { return d.remainder(x, y); })
       .Default([](Operation *) { return Value(); });
 }
 
@@ -398,7 +422,9 @@ Value approximate(OpBuilder &builder, Operation *op, ValueRange operands) {
     Value root = math::SqrtOp::create(builder, loc, operands[0]);
     return arith::DivFOp::create(builder, loc, one, root);
   }
-  if (!isa<math::MathDialect>(op->getDialect()) || isNative(op))
+  // LLVM's own remainder is wrong where a quotient rounds up to an integer.
+  const bool isFunction = isa<math::MathDialect>(op->getDialect()) && !isNative(op);
+  if (!isFunction && !isa<arith::RemFOp>(op))
     return {};
   Doubles doubles{builder, loc};
   Type f64 = builder.getF64Type();

@@ -52,3 +52,8 @@ func.func @to_integers(%x: tensor<3x17xf16>, %y: tensor<3x17xbf16>)
   %4 = math.floor %y : tensor<3x17xbf16>
   return %0, %1, %2, %3, %4 : tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xf16>, tensor<3x17xbf16>
 }
+
+func.func @f16_remainder(%x: tensor<3x17xf16>, %y: tensor<3x17xf16>) -> tensor<3x17xf16> {
+  %0 = arith.remf %x, %y : tensor<3x17xf16>
+  return %0 : tensor<3x17xf16>
+}

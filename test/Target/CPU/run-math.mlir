@@ -46,3 +46,16 @@ func.func @special() -> tensor<6xf32> {
   %0 = math.exp %x : tensor<6xf32>
   return %0 : tensor<6xf32>
 }
+// Remainders have no error, also where the quotient rounds up to an integer, and where it is large.
+func.func @remainder(%x: tensor<1001xf32>, %y: tensor<1001xf32>) -> (tensor<1001xf32>, tensor<1001xf32>, tensor<6xf32>) {
+  %tenth = arith.constant dense<0.1> : tensor<1001xf32>
+  %large = arith.constant dense<1.0e30> : tensor<1001xf32>
+  %part = arith.mulf %x, %tenth : tensor<1001xf32>
+  %0 = arith.remf %x, %part : tensor<1001xf32>
+  %far = arith.mulf %y, %large : tensor<1001xf32>
+  %1 = arith.remf %far, %x : tensor<1001xf32>
+  %a = arith.constant dense<[1.0, -1.0, 0x7F800000, 5.0, -6.0, 3.0e38]> : tensor<6xf32>
+  %b = arith.constant dense<[0.1, 0.1, 2.0, 0xFF800000, 3.0, 1.0e-40]> : tensor<6xf32>
+  %2 = arith.remf %a, %b : tensor<6xf32>
+  return %0, %1, %2 : tensor<1001xf32>, tensor<1001xf32>, tensor<6xf32>
+}
