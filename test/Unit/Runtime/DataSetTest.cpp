@@ -147,6 +147,29 @@ TEST(DataSet, ValuesOutOfRangeAreNamed) {
   EXPECT_TRUE(set->check(std::vector<int64_t>{0, 3}).isOk());
 }
 
+/// However far behind the first ones of a sample, and of whatever type.
+TEST(DataSet, ValuesOutOfRangeOfLongSamplesAreNamed) {
+  constexpr int64_t kLength = 1500;
+  Json manifest = languageModel();
+  for (Json &input : manifest["inputs"])
+    input["shape"] = {2, kLength};
+  const std::vector<int16_t> whole(4 * kLength, 9);
+  for (int64_t at : {0, 511, 512, 1023, 1024, 1499}) {
+    std::vector<int16_t> ids = whole;
+    ids[2 * kLength + at] = 10;
+    const Json type = {{"dtype", "I16"}, {"shape", {4, kLength}}};
+    Json header = {{"ids", type}, {"target", type}};
+    header["ids"]["data_offsets"] = {0, 8 * kLength};
+    header["target"]["data_offsets"] = {8 * kLength, 16 * kLength};
+    auto set = openData(safetensorsOf(header, bytesOf(ids) + bytesOf(whole)), manifest);
+    ASSERT_TRUE(set) << set.status().message();
+    EXPECT_TRUE(set->check(std::vector<int64_t>{0, 1, 3}).isOk());
+    EXPECT_NE(set->check(std::vector<int64_t>{2}).message().find("sample 2: is not in [0, 10): 10"),
+              std::string::npos)
+        << at;
+  }
+}
+
 TEST(DataSet, IgnoredIsForTargetsOnly) {
   std::vector<int64_t> ids = count(12);
   ids[0] = -100;
