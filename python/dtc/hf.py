@@ -382,15 +382,15 @@ def save(path: str | os.PathLike, tensors: Mapping[str, Any], output: str | os.P
 
     # What the logits don't depend on was never part of the program, and stays as it was.
     model = checkpoint.with_weights() if checkpoint.has_weights() else checkpoint.skeleton()
-    own = set(model.state_dict())
-    strange = sorted(set(tensors) - own - {name for name, _ in model.named_buffers()})
+    shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
+    strange = sorted(set(tensors) - set(shapes) - {name for name, _ in model.named_buffers()})
     if strange:
         raise HfError(f"{path}: {checkpoint.model_class.__name__} has no {', '.join(strange[:8])}")
-    for name in sorted(own & set(tensors)):
-        shape, given = model.state_dict()[name].shape, tensors[name].shape
-        if shape != given:
-            raise HfError(f"{path}: {name} has the shape {list(shape)}, the weights have {list(given)}")
-    model.load_state_dict({name: tensors[name] for name in own & set(tensors)}, strict=False, assign=True)
+    given = {name: tensors[name] for name in sorted(set(shapes) & set(tensors))}
+    for name, tensor in given.items():
+        if shapes[name] != tensor.shape:
+            raise HfError(f"{path}: {name} has the shape {list(shapes[name])}, the weights have {list(tensor.shape)}")
+    model.load_state_dict(given, strict=False, assign=True)
     model.tie_weights()
     lacking = sorted(name for name, tensor in model.state_dict().items() if tensor.device.type == "meta")
     if lacking:
