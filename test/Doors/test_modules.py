@@ -220,3 +220,21 @@ def test_threads_bring_their_modules_side_by_side():
         plans = list(pool.map(lambda module: dtc.plan(module, torch.zeros(BATCH, WIDTH), gpus=1), modules))
     own = [sum(each.numel() for each in module.parameters()) for module in modules]
     assert [plan.facts["model"]["parameters"] for plan in plans] == own
+
+
+class Folded(nn.Module):
+    """A single image of blocks, without a batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks, self.second = nn.Parameter(torch.randn(2 * 3, 6)), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        image = functional.fold(torch.sin(self.blocks), (4, 4), (2, 3), stride=(1, 2), padding=(0, 1))
+        return self.second(x + image.flatten())
+
+
+def test_a_single_image_is_folded():
+    torch.manual_seed(0)
+    ours, theirs = trained(Folded(), torch.randn(BATCH, WIDTH), torch.randint(0, CLASSES, (BATCH,)))
+    assert numpy.allclose(ours, theirs, rtol=1e-5)

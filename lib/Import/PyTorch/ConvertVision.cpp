@@ -152,15 +152,25 @@ static LogicalResult convertBlocks(AtenConverter &node) {
                                                  {x[0], x[1] * product(*kernel), product(count)}));
 }
 
+/// Of a single image without a batch, too.
 static LogicalResult convertFold(AtenConverter &node) {
   auto self = node.tensor("self");
   auto image = node.integers("output_size"), kernel = node.integers("kernel_size");
   if (failed(self) || failed(image) || failed(kernel))
     return failure();
-  if (image->size() != 2 || kernel->size() != 2)
-    return node.error() << "is supported on batches of images only";
+  Shape shape = self->shape();
+  const bool isSingle = shape.size() == 2;
+  if (isSingle)
+    shape.insert(shape.begin(), 1);
+  if (image->size() != 2 || kernel->size() != 2 || shape.size() != 3)
+    return node.error() << "is supported on images only";
   auto window = readWindow(node, *kernel, "stride", {1, 1}, *image);
-  return failed(window) ? failure() : node.define(sumBlocks(node, *self, *window, *image));
+  if (failed(window))
+    return failure();
+  auto sum = sumBlocks(node, reshapeTensor(node, *self, shape), *window, *image);
+  if (failed(sum) || !isSingle)
+    return node.define(sum);
+  return node.define(reshapeTensor(node, *sum, ArrayRef(sum->shape()).drop_front()));
 }
 
 void addVision(AtenTable &table) {
