@@ -58,12 +58,12 @@ class Similar(nn.Module):
         a, b = self.first(x), self.second(x)
         rows, columns = torch.meshgrid(torch.arange(2), torch.arange(CLASSES), indexing="xy")
         a = a + 0.1 * (rows * 2 - columns).sum(1)
-        return a * functional.cosine_similarity(a, b).unsqueeze(1) + functional.huber_loss(a, b, reduction="none")
+        return a * torch.logit(torch.sigmoid(b), eps=0.3) + torch.nan_to_num(b)
 
 
 def test_operators_become_what_they_are_made_of():
     torch.manual_seed(0)
-    assert not {"aten.cosine_similarity", "aten.huber_loss"} & set(dtc._dtc.imported_operators().split(","))
+    assert not {"aten.logit", "aten.nan_to_num"} & set(dtc._dtc.imported_operators().split(","))
     ours, theirs = trained(Similar(), torch.randn(BATCH, WIDTH), torch.randint(0, CLASSES, (BATCH,)))
     assert numpy.allclose(ours, theirs, rtol=1e-4)
 
