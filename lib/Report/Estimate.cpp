@@ -95,7 +95,7 @@ std::string estimateText(const Estimate &estimate) {
   out << "\n"
       << (estimate.given ? "What is possible on " + std::to_string(estimate.given) + " devices"
                          : std::string("The fewest devices that hold it, "
-                                       "of powers of two and whole nodes"))
+                                       "of powers of two, eights in larger nodes and whole nodes"))
       << ", and what each of them then holds.\n";
   for (const JobNeed &job : estimate.jobs) {
     out << "\n" << job.name << ": " << job.assumptions << ".\n";
