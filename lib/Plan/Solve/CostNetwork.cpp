@@ -387,6 +387,14 @@ double CostNetwork::logAssignments() const {
   return std::accumulate(logDomains.begin(), logDomains.end(), 0.0);
 }
 
+bool CostNetwork::repeatsItself(const Order &order) const {
+  constexpr size_t mostOnAverage = 4;
+  size_t parts = 0;
+  for (const Step &step : order)
+    parts += step.parts.size();
+  return parts > mostOnAverage * memo.size();
+}
+
 CostNetwork::Solution CostNetwork::solve(int64_t tableLimit) {
   constexpr double rounding = 1e-9, mostLeft = 0.95;
   int64_t limit = std::min(kFirstTableLimit, tableLimit);
@@ -396,7 +404,6 @@ CostNetwork::Solution CostNetwork::solve(int64_t tableLimit) {
   for (CostNetwork *network = this;; network = &smaller) {
     Order order;
     const Solution found = network->solveOnce(limit, order);
-    entriesMade = network->entriesMade;
     if (found.cost <= best.cost) {
       best.cost = found.cost;
       best.choices = found.choices;
@@ -404,12 +411,14 @@ CostNetwork::Solution CostNetwork::solve(int64_t tableLimit) {
         best.choices[variable] = left[variable][found.choices[variable]];
     }
     best.bound = std::max(best.bound, std::min(found.bound, best.cost));
-    if (!network->wasSplit || isLeast(best))
-      return best;
     useful = network->allChoices();
-    if (best.cost < kInfinity)
+    const bool isDone = !network->wasSplit || isLeast(best);
+    if (!isDone && best.cost < kInfinity && !network->repeatsItself(order))
       useful =
           network->usefulChoices(order, best.cost - found.bound + rounding * std::abs(best.cost));
+    entriesMade = network->entriesMade;
+    if (isDone)
+      return best;
     const double before = network->logAssignments();
     smaller = network->restricted(useful);
     left = within(left, useful);

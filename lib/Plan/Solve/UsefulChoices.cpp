@@ -18,6 +18,7 @@ public:
   UsefulChoices(const CostNetwork &network, double slack)
       : network(network), slack(slack), rest(network.terms.size()) {}
   Choices run(const Order &order);
+  size_t entriesWeighed() const { return weighed; }
 
 private:
   /// A part's result that another one reads, as a term of that one.
@@ -35,6 +36,7 @@ private:
   std::vector<std::vector<double>> rest; ///< by term that was made: what all else costs beyond
   std::vector<double> sums;              ///< by choice
   std::vector<bool> isWithin;            ///< by choice
+  size_t weighed = 0;                    ///< entries of neighbours
 };
 
 CostNetwork::Choices CostNetwork::UsefulChoices::run(const Order &order) {
@@ -101,9 +103,13 @@ void CostNetwork::UsefulChoices::visit(const Minimized &part, Variable variable,
             at[i] += bucket.terms[i].offsets[other][classes[other]];
       }
       weigh(bucket, at, outside[entry] - part.constant, reads);
+      ++weighed;
     }
-    for (size_t i = classes.size(); i-- > 0 && ++classes[i] == bucket.counts[i];)
+    for (size_t i = classes.size(); i-- > 0;) {
+      if (++classes[i] < bucket.counts[i])
+        break;
       classes[i] = 0;
+    }
   }
   for (const Read &read : reads) {
     const std::vector<double> &table = network.tables[read.term->table];
@@ -115,8 +121,11 @@ void CostNetwork::UsefulChoices::visit(const Minimized &part, Variable variable,
     isUseful[choice] = isUseful[choice] && isWithin[choice];
 }
 
-CostNetwork::Choices CostNetwork::usefulChoices(const Order &order, double slack) const {
-  return UsefulChoices(*this, slack).run(order);
+CostNetwork::Choices CostNetwork::usefulChoices(const Order &order, double slack) {
+  UsefulChoices search(*this, slack);
+  Choices result = search.run(order);
+  entriesMade += search.entriesWeighed();
+  return result;
 }
 
 CostNetwork CostNetwork::restricted(const Choices &useful) const {

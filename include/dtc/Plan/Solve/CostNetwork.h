@@ -9,7 +9,8 @@
 // that was done before (an identical layer) isn't done again. Where a table would grow beyond the
 // limit the bucket is split (mini-buckets). The result is then a bound, and the gap between bound
 // and assignment is reported. Such a bound holds for each choice, too. Choices whose bound lies
-// above the assignment are left out before larger tables are made (UsefulChoices.cpp).
+// above the assignment are left out before larger tables are made (UsefulChoices.cpp). Layers that
+// are alike keep all choices, as fewer would make each of them another one.
 #pragma once
 
 #include <cstddef>
@@ -53,8 +54,8 @@ public:
   /// tables follow where that leaves out few.
   static constexpr int64_t kTableLimit = int64_t{1} << 22;
   Solution solve(int64_t tableLimit = kTableLimit);
-  /// Sums that eliminations minimized over a variable's choices: of the tables that were made, and
-  /// of parts of a bucket that were balanced.
+  /// Sums that eliminations minimized over a variable's choices: of the tables that were made, of
+  /// parts of a bucket that were balanced, and of those that were looked through for choices.
   size_t entries() const { return entriesMade; }
 
   /// Variables in blocks that follow each other. The blocks `repeated` - 1, `repeated` and
@@ -165,7 +166,9 @@ private:
                       Order &order);
   Solution solveOnce(int64_t tableLimit, Order &order);
   /// By variable, the choices with which an assignment may cost no more than the bound and `slack`.
-  Choices usefulChoices(const Order &order, double slack) const;
+  Choices usefulChoices(const Order &order, double slack);
+  /// Whether most of what was eliminated had been before.
+  bool repeatsItself(const Order &order) const;
   /// With these choices alone, before anything is minimized out.
   CostNetwork restricted(const Choices &useful) const;
   Choices allChoices() const;

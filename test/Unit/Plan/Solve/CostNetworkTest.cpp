@@ -133,10 +133,10 @@ namespace {
 
 constexpr int kGridChoices = 4;
 
-/// `pair(a, b)` is what neighbours in a square grid cost.
-template <typename Pair> CostNetwork grid(int width, Pair pair) {
-  CostNetwork network;
-  for (int i = 0; i < width * width; ++i)
+/// Adds a square grid. `pair(a, b)` is what neighbours cost. Returns the first variable.
+template <typename Pair> int addGrid(CostNetwork &network, int width, Pair pair) {
+  const int begin = network.addVariable(kGridChoices);
+  for (int i = 1; i < width * width; ++i)
     network.addVariable(kGridChoices);
   auto addPair = [&](int first, int second) {
     std::vector<double> costs;
@@ -147,12 +147,31 @@ template <typename Pair> CostNetwork grid(int width, Pair pair) {
   };
   for (int row = 0; row < width; ++row)
     for (int column = 0; column < width; ++column) {
-      int own = row * width + column;
+      int own = begin + row * width + column;
       if (column + 1 < width)
         addPair(own, own + 1);
       if (row + 1 < width)
         addPair(own, own + width);
     }
+  return begin;
+}
+
+template <typename Pair> CostNetwork grid(int width, Pair pair) {
+  CostNetwork network;
+  addGrid(network, width, pair);
+  return network;
+}
+
+/// Grids that are alike, each joined to the next by its corner.
+CostNetwork equalGrids(int count, int width) {
+  CostNetwork network;
+  for (int i = 0; i < count; ++i) {
+    std::mt19937 random(2);
+    const int begin = addGrid(network, width, [&](int, int) { return double(random() % 1000); });
+    if (i > 0)
+      network.addTerm({begin - 1, begin}, {{0, 1, 2, 3}, {0, 1, 2, 3}},
+                      {5, 3, 0, 8, 2, 7, 6, 1, 4, 9, 3, 2, 8, 0, 5, 6});
+  }
   return network;
 }
 
@@ -179,6 +198,17 @@ TEST(CostNetwork, MakesLargerTablesWhereSmallOnesProveNothing) {
   EXPECT_NEAR(solution.bound, solution.cost, 1e-6);
   // First choices are left out that cost too much in any case. With all of them it is 9 million.
   EXPECT_LT(network.entries(), 200'000u);
+}
+
+TEST(CostNetwork, SearchesEqualBlocksOnce) {
+  constexpr int width = 7;
+  CostNetwork few = equalGrids(20, width), many = equalGrids(60, width), small = few;
+  constexpr int64_t limit = 1 << 11;
+  CostNetwork::Solution bounded = small.solve(limit), solution = few.solve();
+  EXPECT_LT(bounded.bound, bounded.cost - 1);
+  EXPECT_NEAR(solution.bound, solution.cost, 1e-6);
+  many.solve();
+  EXPECT_EQ(many.entries(), few.entries());
 }
 
 TEST(CostNetwork, BoundsTheOptimumWhateverChoicesAreLeftOut) {
