@@ -94,9 +94,11 @@ std::string estimateText(const Estimate &estimate) {
     out << ", " << estimate.tokensPerSample << " tokens a sample";
   out << "\n"
       << (estimate.given ? "What is possible on " + std::to_string(estimate.given) + " devices"
-                         : std::string("The fewest devices that hold it, "
-                                       "of powers of two, eights in larger nodes and whole nodes"))
-      << ", and what each of them then holds.\n";
+                         : std::string("The fewest devices that hold it"))
+      << ", and what each of them then holds."
+      << (estimate.given ? ""
+                         : " Tried are powers of two, multiples of 8 in a node, and whole nodes.")
+      << "\n";
   for (const JobNeed &job : estimate.jobs) {
     out << "\n" << job.name << ": " << job.assumptions << ".\n";
     printDevices(out, job);

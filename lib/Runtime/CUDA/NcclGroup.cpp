@@ -205,30 +205,21 @@ uint64_t RankProgress::activityOfOthers() const {
   return total;
 }
 
-/// All communicators are told first, and then all are waited for, as a group of calls does: what
-/// one does on the GPU may come before what another one does.
+/// Each on a thread of its own: what one does on the GPU may come before what another one does.
 void RankProgress::abortGroups() {
-  std::vector<ncclComm_t> released;
-  const Nccl *nccl = nullptr;
-  for (auto &[key, group] : groups)
-    if (ncclComm_t comm = group->release()) {
-      released.push_back(comm);
-      nccl = &group->calls();
-    }
-  if (released.empty())
-    return;
-  auto abort = [nccl, released = std::move(released)] {
-    for (ncclComm_t comm : released)
-      nccl->ncclCommAbort(comm);
-  };
-  if (sharesGpu()) // it waits for nothing there, and needs this thread's turn
-    return abort();
-  aborts.emplace_back([abort = std::move(abort), nccl, &gpu = gpu] {
-    gpu.makeCurrent();
-    nccl->ncclGroupStart();
-    abort();
-    nccl->ncclGroupEnd();
-  });
+  for (auto &[key, group] : groups) {
+    ncclComm_t comm = group->release();
+    if (!comm)
+      continue;
+    const Nccl &nccl = group->calls();
+    if (sharesGpu()) // it waits for nothing there, and needs this thread's turn
+      nccl.ncclCommAbort(comm);
+    else
+      aborts.emplace_back([&nccl, &gpu = gpu, comm] {
+        gpu.makeCurrent();
+        nccl.ncclCommAbort(comm);
+      });
+  }
 }
 
 NcclGroup::~NcclGroup() {

@@ -89,7 +89,7 @@ private:
   /// Fails because its GPU doesn't end what all have called.
   Status failForGpu(const std::string &waited, const std::function<Result<bool>()> &poll);
   uint64_t activityOfOthers() const;
-  /// What communicators do on the GPU ends soon after.
+  /// What communicators do on the GPU ends soon after, as does their memory once no graph is left.
   void abortGroups();
   void endGroups();
 

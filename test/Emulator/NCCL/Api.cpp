@@ -56,7 +56,6 @@ struct OpenGroup {
   };
   std::vector<Entry> entries;
   std::vector<Communicator *> initialized;
-  std::vector<std::unique_ptr<Communicator>> aborted;
 };
 thread_local OpenGroup group;
 thread_local std::string lastError;
@@ -318,10 +317,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     hangIfAsked("ncclCommAbort");
     std::unique_ptr<Communicator> taken = handles<Communicator>().take(comm);
     taken->clique->abort(taken->rank);
-    if (group.depth > 0)
-      group.aborted.push_back(std::move(taken));
-    else
-      awaitUnused(*taken);
+    awaitUnused(*taken);
     return ncclSuccess;
   });
 }
@@ -348,8 +344,6 @@ ncclResult_t ncclGroupEnd() {
     group.initialized.clear();
     for (Communicator *communicator : initialized)
       communicator->clique->awaitComplete(communicator->rank);
-    for (const auto &aborted : std::exchange(group.aborted, {}))
-      awaitUnused(*aborted);
     return ncclSuccess;
   });
 }

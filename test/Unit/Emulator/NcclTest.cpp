@@ -269,31 +269,23 @@ TEST_F(NcclTest, NothingComesToPassAfterAnAbort) {
   });
 }
 
-/// Of two communicators that one graph has captured; and as a group, which tells both at once.
 TEST_F(NcclTest, AbortsWaitForGraphs) {
   std::barrier haveCaptured(kRanks);
   run([&](Rank &rank) {
-    ncclComm_t other = nullptr;
-    ASSERT_EQ(ncclCommSplit(rank.comm, 0, static_cast<int>(rank.number), &other, nullptr),
-              ncclSuccess);
     void *buffer = rank.upload({1});
     CUgraph graph = nullptr;
     CUgraphExec exec = nullptr;
     ASSERT_EQ(cuStreamBeginCapture_v2(rank.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
               CUDA_SUCCESS);
-    for (ncclComm_t comm : {rank.comm, other})
-      ASSERT_EQ(ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, comm, rank.stream),
-                ncclSuccess);
+    ASSERT_EQ(ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
+              ncclSuccess);
     ASSERT_EQ(cuStreamEndCapture(rank.stream, &graph), CUDA_SUCCESS);
     ASSERT_EQ(cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
     ASSERT_EQ(cuGraphDestroy(graph), CUDA_SUCCESS);
     haveCaptured.arrive_and_wait();
     std::atomic<bool> isDone = false;
     std::thread abort([&] {
-      ncclGroupStart();
-      ncclCommAbort(rank.comm);
-      ncclCommAbort(other);
-      EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+      EXPECT_EQ(ncclCommAbort(rank.comm), ncclSuccess);
       isDone = true;
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -40,7 +40,8 @@ public:
   /// On so many devices, the fastest plan among those that hold least (full
   /// recomputation, ZeRO-3); nothing where none fits.
   std::optional<SizedPlan> on(int64_t devices);
-  /// That on the fewest devices that do: a power of two, or several whole nodes.
+  /// That on the fewest devices that do: a power of two, eights of a larger node, or
+  /// several whole nodes.
   /// Nothing: not even `mostDevices`, or all of the cluster, do.
   std::optional<SizedPlan> smallest();
   /// On so many devices, tensor parallelism is none or of a node. Pipelines are over what is left,
