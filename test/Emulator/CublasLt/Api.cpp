@@ -4,6 +4,7 @@
 #include "Emulator/Driver/Context.h"
 
 #include <cstring>
+#include <span>
 
 #define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
 namespace dtc::cuda {
@@ -41,66 +42,40 @@ template <typename Body> cublasStatus_t enterLibrary(const char *function, Body 
   }
 }
 
-void require(bool condition, const std::string &message) {
-  if (!condition)
-    throw Fault(CUBLAS_STATUS_INVALID_VALUE, message);
-}
+/// Which bytes of an object an attribute sets.
+struct Attribute {
+  unsigned name;
+  size_t offset, bytes;
+};
+constexpr Attribute kOfDescription[] = {
+    {CUBLASLT_MATMUL_DESC_TRANSA, offsetof(MatmulDescription, a), 4},
+    {CUBLASLT_MATMUL_DESC_TRANSB, offsetof(MatmulDescription, b), 4},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE, offsetof(MatmulDescription, epilogue), 4},
+    {CUBLASLT_MATMUL_DESC_BIAS_POINTER, offsetof(MatmulDescription, bias), 8},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, offsetof(MatmulDescription, aux), 8},
+    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, offsetof(MatmulDescription, auxLeading), 8},
+};
+constexpr Attribute kOfLayout[] = {
+    {CUBLASLT_MATRIX_LAYOUT_ORDER, offsetof(MatrixLayout, order), 4},
+    {CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, offsetof(MatrixLayout, batches), 4},
+    {CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, offsetof(MatrixLayout, batchStride), 8},
+};
+constexpr Attribute kOfPreference[] = {
+    {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, offsetof(MatmulPreference, workspaceBytes), 8},
+    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, offsetof(MatmulPreference, alignment[0]), 4},
+    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, offsetof(MatmulPreference, alignment[1]), 4},
+    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, offsetof(MatmulPreference, alignment[2]), 4},
+    {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, offsetof(MatmulPreference, alignment[3]), 4},
+};
 
-/// Copies an attribute's value, whose size must be that of its type.
-template <typename Value, typename Target>
-void assign(Target &target, const void *value, size_t bytes) {
-  require(value && bytes == sizeof(Value), "an attribute's value has another size");
-  Value read;
-  std::memcpy(&read, value, sizeof(read));
-  target = static_cast<Target>(read);
-}
-
-void setDescription(MatmulDescription &description, cublasLtMatmulDescAttributes_t attribute,
-                    const void *value, size_t bytes) {
-  switch (attribute) {
-  case CUBLASLT_MATMUL_DESC_TRANSA:
-    return assign<int32_t>(description.a, value, bytes);
-  case CUBLASLT_MATMUL_DESC_TRANSB:
-    return assign<int32_t>(description.b, value, bytes);
-  case CUBLASLT_MATMUL_DESC_EPILOGUE:
-    return assign<uint32_t>(description.epilogue, value, bytes);
-  case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-    return assign<uint64_t>(description.bias, value, bytes);
-  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-    return assign<uint64_t>(description.aux, value, bytes);
-  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-    return assign<int64_t>(description.auxLeading, value, bytes);
-  default:
-    throw Fault(CUBLAS_STATUS_NOT_SUPPORTED,
-                "the emulator lacks attribute " + std::to_string(attribute) + " of a product");
-  }
-}
-
-void setLayout(MatrixLayout &layout, cublasLtMatrixLayoutAttribute_t attribute, const void *value,
-               size_t bytes) {
-  switch (attribute) {
-  case CUBLASLT_MATRIX_LAYOUT_ORDER:
-    assign<int32_t>(layout.order, value, bytes);
-    return require(layout.order == CUBLASLT_ORDER_COL || layout.order == CUBLASLT_ORDER_ROW,
-                   "unknown order");
-  case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
-    return assign<int32_t>(layout.batches, value, bytes);
-  case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
-    return assign<int64_t>(layout.batchStride, value, bytes);
-  default:
-    throw Fault(CUBLAS_STATUS_NOT_SUPPORTED,
-                "the emulator lacks attribute " + std::to_string(attribute) + " of a layout");
-  }
-}
-
-void setPreference(MatmulPreference &preference, cublasLtMatmulPreferenceAttributes_t attribute,
-                   const void *value, size_t bytes) {
-  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
-    return assign<uint64_t>(preference.workspaceBytes, value, bytes);
-  unsigned index = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
-  if (index >= 4)
-    throw Fault(CUBLAS_STATUS_NOT_SUPPORTED, "unknown attribute of a preference");
-  assign<uint32_t>(preference.alignment[index], value, bytes);
+template <typename Object>
+void set(Object &object, std::span<const Attribute> known, unsigned name, const void *value,
+         size_t bytes) {
+  auto found = std::ranges::find(known, name, &Attribute::name);
+  require(found != known.end(), CUBLAS_STATUS_NOT_SUPPORTED, "the emulator lacks attribute ", name,
+          " of a ", Object::kWhat);
+  require(value && bytes == found->bytes, "an attribute's value has another size");
+  std::memcpy(reinterpret_cast<std::byte *>(&object) + found->offset, value, bytes);
 }
 
 MatmulProblem problemOf(cublasLtMatmulDesc_t description, cublasLtMatrixLayout_t a,
@@ -135,29 +110,27 @@ Algorithm choose(const MatmulProblem &problem, const MatmulPreference &preferenc
 void requireAlignment(const Algorithm &algorithm, unsigned index, uint64_t address,
                       const char *name) {
   uint64_t needed = uint64_t(1) << (algorithm.alignment >> 8 * index & 255);
-  require(address % needed == 0, std::string(name) + " at " + hex(address) +
-                                     " isn't aligned to the " + std::to_string(needed) +
-                                     " bytes that the heuristic was asked for");
+  require(address % needed == 0, name, " at ", hex(address), " isn't aligned to the ", needed,
+          " bytes that the heuristic was asked for");
 }
 
 /// Checks what a call gives against what the algorithm was chosen for.
 void checkCall(const Product &product, const Algorithm &algorithm) {
-  MatmulProblem problem = product.problem();
+  const MatmulProblem &problem = product.problem;
   problem.check();
   require(algorithm.mark == kAlgorithmMark && uint64_t(algorithm.order) < kSumOrders,
           "the algorithm comes from no heuristic");
   require(algorithm.fingerprint == problem.fingerprint(),
           "the algorithm was chosen for another problem");
-  require(product.workspaceBytes >= algorithm.workspaceBytes,
-          "the workspace has " + std::to_string(product.workspaceBytes) +
-              " bytes, and the algorithm needs " + std::to_string(algorithm.workspaceBytes));
-  require(product.workspaceBytes == 0 || product.workspace % 256 == 0,
-          "the workspace at " + hex(product.workspace) + " isn't aligned to 256 bytes");
+  require(product.workspaceBytes >= algorithm.workspaceBytes, "the workspace has ",
+          product.workspaceBytes, " bytes, and the algorithm needs ", algorithm.workspaceBytes);
+  require(product.workspaceBytes == 0 || product.workspace % 256 == 0, "the workspace at ",
+          hex(product.workspace), " isn't aligned to 256 bytes");
   requireAlignment(algorithm, 0, product.a, "A");
   requireAlignment(algorithm, 1, product.b, "B");
   requireAlignment(algorithm, 2, product.c, "C");
   requireAlignment(algorithm, 3, product.d, "D");
-  const MatmulDescription &description = product.description;
+  const MatmulDescription &description = problem.description;
   if (description.usesVector()) {
     require(description.bias, "the epilogue has no bias");
     requireAlignment(algorithm, 4, description.bias, "the bias");
@@ -165,8 +138,8 @@ void checkCall(const Product &product, const Algorithm &algorithm) {
   if (description.usesAux()) {
     require(description.aux, "the epilogue has no input of GELU");
     requireAlignment(algorithm, 5, description.aux, "GELU's input");
-    require(description.aux % 16 == 0,
-            "GELU's input at " + hex(description.aux) + " isn't aligned to 16 bytes");
+    require(description.aux % 16 == 0, "GELU's input at ", hex(description.aux),
+            " isn't aligned to 16 bytes");
   }
   require(!(description.sumsA() || description.sumsB()) || product.alpha == 1,
           "the emulator sums operands up for an alpha of 1 alone");
@@ -190,7 +163,7 @@ using namespace dtc::emulator;
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle) {
   return enterLibrary(__func__, [&] {
     currentDevice();
-    *handle = handles<Library>().add<cublasLtHandle_t>(std::make_unique<Library>());
+    *handle = handles<Library>().make<cublasLtHandle_t>();
   });
 }
 
@@ -218,8 +191,7 @@ const char *cublasLtGetStatusString(cublasStatus_t status) { return cublasLtGetS
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *desc, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
   return enterLibrary(__func__, [&] {
-    *desc = handles<MatmulDescription>().add<cublasLtMatmulDesc_t>(
-        std::make_unique<MatmulDescription>(compute, scale));
+    *desc = handles<MatmulDescription>().make<cublasLtMatmulDesc_t>(compute, scale);
   });
 }
 
@@ -231,7 +203,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void *value, size_t bytes) {
   return enterLibrary(__func__, [&] {
-    setDescription(handles<MatmulDescription>().find(desc), attribute, value, bytes);
+    set(handles<MatmulDescription>().find(desc), kOfDescription, attribute, value, bytes);
   });
 }
 
@@ -239,8 +211,8 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDa
                                           uint64_t rows, uint64_t cols, int64_t ld) {
   return enterLibrary(__func__, [&] {
     bytesOf(type);
-    *layout = handles<MatrixLayout>().add<cublasLtMatrixLayout_t>(
-        std::make_unique<MatrixLayout>(type, CUBLASLT_ORDER_COL, rows, cols, ld));
+    *layout = handles<MatrixLayout>().make<cublasLtMatrixLayout_t>(type, CUBLASLT_ORDER_COL, rows,
+                                                                   cols, ld);
   });
 }
 
@@ -251,14 +223,14 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
                                                 cublasLtMatrixLayoutAttribute_t attribute,
                                                 const void *value, size_t bytes) {
-  return enterLibrary(
-      __func__, [&] { setLayout(handles<MatrixLayout>().find(layout), attribute, value, bytes); });
+  return enterLibrary(__func__, [&] {
+    set(handles<MatrixLayout>().find(layout), kOfLayout, attribute, value, bytes);
+  });
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference) {
   return enterLibrary(__func__, [&] {
-    *preference = handles<MatmulPreference>().add<cublasLtMatmulPreference_t>(
-        std::make_unique<MatmulPreference>());
+    *preference = handles<MatmulPreference>().make<cublasLtMatmulPreference_t>();
   });
 }
 
@@ -270,7 +242,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t bytes) {
   return enterLibrary(__func__, [&] {
-    setPreference(handles<MatmulPreference>().find(preference), attribute, value, bytes);
+    set(handles<MatmulPreference>().find(preference), kOfPreference, attribute, value, bytes);
   });
 }
 
@@ -309,27 +281,22 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     require(algo, "the emulator takes no call without an algorithm");
     Algorithm algorithm;
     std::memcpy(&algorithm, algo, sizeof(algorithm));
-    const MatmulDescription &description = handles<MatmulDescription>().find(desc);
-    Product product{description,
-                    handles<MatrixLayout>().find(aLayout),
-                    handles<MatrixLayout>().find(bLayout),
-                    handles<MatrixLayout>().find(cLayout),
-                    handles<MatrixLayout>().find(dLayout),
+    MatmulProblem problem = problemOf(desc, aLayout, bLayout, cLayout, dLayout);
+    cudaDataType_t scaleType = problem.description.scaleType;
+    Product product{problem,
                     addressOf(a),
                     addressOf(b),
                     addressOf(c),
                     addressOf(d),
                     addressOf(workspace),
                     workspaceBytes,
-                    scale(alpha, description.scaleType),
-                    scale(beta, description.scaleType)};
+                    scale(alpha, scaleType),
+                    scale(beta, scaleType)};
     checkCall(product, algorithm);
     product.workspaceBytes = algorithm.workspaceBytes;
     product.order = algorithm.order;
     Stream &target = streamOf(stream);
-    std::string name = "matmul " + std::to_string(product.problem().m()) + " x " +
-                       std::to_string(product.problem().n()) + " x " +
-                       std::to_string(product.problem().k());
+    std::string name = concat("matmul ", problem.m(), " x ", problem.n(), " x ", problem.k());
     target.submit(
         {name,
          [product, &memory = target.device().memory()] { return runProduct(product, memory); },

@@ -1,7 +1,5 @@
 #include "Emulator/CublasLt/Descriptions.h"
 
-#include "Emulator/Device/Fault.h"
-
 namespace dtc::emulator {
 
 using namespace dtc::cuda;
@@ -9,20 +7,21 @@ using namespace dtc::cuda;
 namespace {
 
 void checkLayout(const MatrixLayout &layout, const char *name) {
-  std::string what = std::string(name) + " of " + layout.text();
-  require(layout.rows > 0 && layout.columns > 0, CUBLAS_STATUS_INVALID_VALUE, what + " is empty");
-  require(layout.leading >= static_cast<int64_t>(layout.runLength()), CUBLAS_STATUS_INVALID_VALUE,
-          what + " has a leading dimension below the length of a run");
-  require(layout.batches >= 1, CUBLAS_STATUS_INVALID_VALUE, what + " has no batch");
+  std::string what = concat(name, " of ", layout.text());
+  require(layout.rows > 0 && layout.columns > 0, what, " is empty");
+  require(layout.leading >= static_cast<int64_t>(layout.runLength()), what,
+          " has a leading dimension below the length of a run");
+  require(layout.order == CUBLASLT_ORDER_COL || layout.order == CUBLASLT_ORDER_ROW, what,
+          " has an unknown order");
+  require(layout.batches >= 1, what, " has no batch");
 }
 
 void requireShape(const MatrixLayout &layout, bool isTransposed, uint64_t rows, uint64_t columns,
                   const char *name) {
   if (isTransposed)
     std::swap(rows, columns);
-  require(layout.rows == rows && layout.columns == columns, CUBLAS_STATUS_INVALID_VALUE,
-          std::string(name) + " of " + layout.text() + " should have " + std::to_string(rows) +
-              " x " + std::to_string(columns));
+  require(layout.rows == rows && layout.columns == columns, name, " of ", layout.text(),
+          " should have ", rows, " x ", columns);
 }
 
 bool isOutputTypeValid(cudaDataType_t input, cudaDataType_t output) {
@@ -45,9 +44,8 @@ unsigned bytesOf(cudaDataType_t type) {
 }
 
 std::string MatrixLayout::text() const {
-  return std::to_string(rows) + " x " + std::to_string(columns) + " (leading " +
-         std::to_string(leading) + (order == CUBLASLT_ORDER_COL ? ", columns" : ", rows") + ", " +
-         std::to_string(batches) + " batches)";
+  return concat(rows, " x ", columns, " (leading ", leading,
+                order == CUBLASLT_ORDER_COL ? ", columns, " : ", rows, ", batches, " batches)");
 }
 
 void MatmulProblem::check() const {
@@ -59,10 +57,10 @@ void MatmulProblem::check() const {
   requireShape(b, description.b == CUBLAS_OP_T, k(), n(), "B");
   requireShape(c, false, m(), n(), "C");
   require(a.batches == d.batches && b.batches == d.batches && c.batches == d.batches,
-          CUBLAS_STATUS_INVALID_VALUE, "A, B, C and D have different counts of batches");
+          "A, B, C and D have different counts of batches");
   uint64_t matrix = d.runs() * static_cast<uint64_t>(d.leading);
   require(d.batches == 1 || static_cast<uint64_t>(d.batchStride) >= d.runLength() || matrix == 0,
-          CUBLAS_STATUS_INVALID_VALUE, "the batches of D overlap");
+          "the batches of D overlap");
   require(a.type == b.type && c.type == d.type && isOutputTypeValid(a.type, d.type),
           CUBLAS_STATUS_NOT_SUPPORTED, "this combination of types isn't supported");
   bool isDouble = a.type == CUDA_R_64F;
@@ -83,22 +81,14 @@ MatrixLayout MatmulProblem::auxLayout() const {
 }
 
 void MatmulProblem::checkEpilogue() const {
-  switch (description.epilogue) {
-  case CUBLASLT_EPILOGUE_DEFAULT:
+  constexpr cublasLtEpilogue_t known[] = {
+      CUBLASLT_EPILOGUE_BIAS,     CUBLASLT_EPILOGUE_GELU,          CUBLASLT_EPILOGUE_GELU_BIAS,
+      CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, CUBLASLT_EPILOGUE_DGELU,
+      CUBLASLT_EPILOGUE_BGRADA,   CUBLASLT_EPILOGUE_BGRADB};
+  if (description.epilogue == CUBLASLT_EPILOGUE_DEFAULT)
     return;
-  case CUBLASLT_EPILOGUE_BIAS:
-  case CUBLASLT_EPILOGUE_GELU:
-  case CUBLASLT_EPILOGUE_GELU_BIAS:
-  case CUBLASLT_EPILOGUE_GELU_AUX:
-  case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
-  case CUBLASLT_EPILOGUE_DGELU:
-  case CUBLASLT_EPILOGUE_BGRADA:
-  case CUBLASLT_EPILOGUE_BGRADB:
-    break;
-  default:
-    throw Fault(CUBLAS_STATUS_NOT_SUPPORTED,
-                "the emulator lacks epilogue " + std::to_string(description.epilogue));
-  }
+  require(std::ranges::count(known, description.epilogue) > 0, CUBLAS_STATUS_NOT_SUPPORTED,
+          "the emulator lacks epilogue ", description.epilogue);
   require(a.type != CUDA_R_64F, CUBLAS_STATUS_NOT_SUPPORTED, "fp64 has no epilogues");
   bool isMoreThanBias = description.usesAux() || description.sumsA() || description.sumsB();
   require(!isMoreThanBias || (d.batches == 1 && d.order == CUBLASLT_ORDER_COL),
@@ -106,29 +96,16 @@ void MatmulProblem::checkEpilogue() const {
           "the emulator has this epilogue for one matrix in order of columns alone");
   require(!description.usesAux() ||
               (description.auxLeading >= int64_t(m()) && description.auxLeading % 8 == 0),
-          CUBLAS_STATUS_INVALID_VALUE,
-          "GELU's input has a leading dimension of " + std::to_string(description.auxLeading) +
-              ", which must be a multiple of 8 and at least " + std::to_string(m()));
+          "GELU's input has a leading dimension of ", description.auxLeading,
+          ", which must be a multiple of 8 and at least ", m());
 }
 
 uint64_t MatmulProblem::fingerprint() const {
-  uint64_t hash = 1469598103934665603u;
-  auto mix = [&](uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
-  for (const MatrixLayout *layout : {&a, &b, &c, &d}) {
-    mix(layout->type);
-    mix(layout->order);
-    mix(layout->rows);
-    mix(layout->columns);
-    mix(static_cast<uint64_t>(layout->leading));
-    mix(static_cast<uint64_t>(layout->batches));
-    mix(static_cast<uint64_t>(layout->batchStride));
-  }
-  mix(description.compute);
-  mix(description.a);
-  mix(description.b);
-  mix(description.epilogue);
-  mix(static_cast<uint64_t>(description.auxLeading));
-  return hash;
+  std::string text = concat(description.compute, " ", description.a, " ", description.b, " ",
+                            description.epilogue, " ", description.auxLeading);
+  for (const MatrixLayout &layout : {a, b, c, d})
+    text += concat(" ", layout.type, " ", layout.text(), " ", layout.batchStride);
+  return std::hash<std::string>()(text);
 }
 
 } // namespace dtc::emulator

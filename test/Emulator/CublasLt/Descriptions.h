@@ -1,11 +1,18 @@
 // What cuBLASLt's opaque handles hold: the description of a product.
 #pragma once
 
+#include "Emulator/Device/Fault.h"
 #include "dtc-cuda/CublasLt.h"
 
 #include <string>
 
 namespace dtc::emulator {
+
+/// What a caller does wrong is an invalid value.
+template <typename... Part>
+void require(bool condition, std::string_view start, const Part &...parts) {
+  require(condition, cuda::CUBLAS_STATUS_INVALID_VALUE, start, parts...);
+}
 
 struct MatrixLayout {
   static constexpr const char *kWhat = "layout of a matrix";
@@ -58,8 +65,8 @@ struct MatmulPreference {
 
 /// The whole problem that a heuristic or a call is about.
 struct MatmulProblem {
-  const MatmulDescription &description;
-  const MatrixLayout &a, &b, &c, &d;
+  MatmulDescription description;
+  MatrixLayout a, b, c, d;
 
   uint64_t m() const { return d.rows; }
   uint64_t n() const { return d.columns; }

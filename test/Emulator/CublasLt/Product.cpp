@@ -102,12 +102,12 @@ double geluGrad(double x) {
 /// What becomes of a sum on the way to D. Biases and GELU's input are of D's type.
 double finish(const Product &product, double sum, uint64_t row, uint64_t column,
               const DeviceMemory &memory) {
-  const MatmulDescription &description = product.description;
-  cudaDataType_t type = product.layoutD.type;
+  const MatmulDescription &description = product.problem.description;
+  cudaDataType_t type = product.problem.d.type;
   if (description.appliesBias())
     sum += load(memory.hostAddress(description.bias + row * bytesOf(type)), type);
   if (description.usesAux()) {
-    uint64_t at = product.problem().auxLayout().index(row, column) * bytesOf(type);
+    uint64_t at = product.problem.auxLayout().index(row, column) * bytesOf(type);
     std::byte *place = memory.hostAddress(description.aux + at);
     if (description.multipliesGeluGrad())
       return sum * geluGrad(load(place, type));
@@ -120,32 +120,32 @@ double finish(const Product &product, double sum, uint64_t row, uint64_t column,
 template <typename T>
 void sumOperand(const Product &product, const std::vector<T> &a, const std::vector<T> &b,
                 const DeviceMemory &memory) {
-  MatmulProblem problem = product.problem();
+  const MatmulProblem &problem = product.problem;
   uint64_t n = problem.n(), k = problem.k();
-  cudaDataType_t type = product.layoutD.type;
+  cudaDataType_t type = product.problem.d.type;
   for (uint64_t i = 0; i < problem.vectorLength(); ++i) {
     T sum = 0;
     for (uint64_t p = 0; p < k; ++p)
-      sum += product.description.sumsA() ? a[i * k + p] : b[p * n + i];
-    store(memory.hostAddress(product.description.bias + i * bytesOf(type)), type, sum);
+      sum += product.problem.description.sumsA() ? a[i * k + p] : b[p * n + i];
+    store(memory.hostAddress(product.problem.description.bias + i * bytesOf(type)), type, sum);
   }
 }
 
 template <typename T> void runBatch(const Product &product, int batch, const DeviceMemory &memory) {
-  MatmulProblem problem = product.problem();
+  const MatmulProblem &problem = product.problem;
   uint64_t m = problem.m(), n = problem.n(), k = problem.k();
-  auto a = dense<T>(product.a, product.layoutA, product.description.a == CUBLAS_OP_T, batch, m, k,
-                    memory);
-  auto b = dense<T>(product.b, product.layoutB, product.description.b == CUBLAS_OP_T, batch, k, n,
-                    memory);
-  if (product.description.sumsA() || product.description.sumsB())
+  auto a = dense<T>(product.a, product.problem.a, product.problem.description.a == CUBLAS_OP_T,
+                    batch, m, k, memory);
+  auto b = dense<T>(product.b, product.problem.b, product.problem.description.b == CUBLAS_OP_T,
+                    batch, k, n, memory);
+  if (product.problem.description.sumsA() || product.problem.description.sumsB())
     sumOperand(product, a, b, memory);
-  if (product.description.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
+  if (product.problem.description.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
     for (std::vector<T> *operand : {&a, &b})
       for (T &number : *operand)
         number = roundToTF32(static_cast<float>(number));
   std::vector<T> sums = multiplyBlocked(a, b, m, n, k, product.order);
-  const MatrixLayout &c = product.layoutC, &d = product.layoutD;
+  const MatrixLayout &c = product.problem.c, &d = product.problem.d;
   const std::byte *old =
       memory.hostAddress(product.c) + uint64_t(batch) * c.batchStride * bytesOf(c.type);
   std::byte *result =
@@ -161,22 +161,22 @@ template <typename T> void runBatch(const Product &product, int batch, const Dev
 
 Accesses accessesOf(const Product &product) {
   Accesses accesses;
-  for (int batch = 0; batch < product.layoutD.batches; ++batch) {
-    note(accesses.reads, product.a, product.layoutA, batch);
-    note(accesses.reads, product.b, product.layoutB, batch);
+  for (int batch = 0; batch < product.problem.d.batches; ++batch) {
+    note(accesses.reads, product.a, product.problem.a, batch);
+    note(accesses.reads, product.b, product.problem.b, batch);
     if (product.beta != 0)
-      note(accesses.reads, product.c, product.layoutC, batch);
-    note(accesses.writes, product.d, product.layoutD, batch);
+      note(accesses.reads, product.c, product.problem.c, batch);
+    note(accesses.writes, product.d, product.problem.d, batch);
   }
-  const MatmulDescription &description = product.description;
+  const MatmulDescription &description = product.problem.description;
   if (description.usesVector()) {
-    uint64_t bytes = product.problem().vectorLength() * bytesOf(product.layoutD.type);
+    uint64_t bytes = product.problem.vectorLength() * bytesOf(product.problem.d.type);
     (description.appliesBias() ? accesses.reads : accesses.writes)
         .push_back({description.bias, description.bias + bytes});
   }
   if (description.usesAux())
     note(description.writesAux() ? accesses.writes : accesses.reads, description.aux,
-         product.problem().auxLayout(), 0);
+         product.problem.auxLayout(), 0);
   if (product.workspaceBytes > 0)
     accesses.writes.push_back({product.workspace, product.workspace + product.workspaceBytes});
   // Batches may share a matrix, or lie in any order.
@@ -196,9 +196,9 @@ Accesses runProduct(const Product &product, const DeviceMemory &memory) {
   // Whatever else lies in the workspace is lost, as with a true library.
   if (product.workspaceBytes > 0)
     std::memset(memory.hostAddress(product.workspace), 0xff, product.workspaceBytes);
-  for (int batch = 0; batch < product.layoutD.batches; ++batch)
-    product.layoutA.type == CUDA_R_64F ? runBatch<double>(product, batch, memory)
-                                       : runBatch<float>(product, batch, memory);
+  for (int batch = 0; batch < product.problem.d.batches; ++batch)
+    product.problem.a.type == CUDA_R_64F ? runBatch<double>(product, batch, memory)
+                                         : runBatch<float>(product, batch, memory);
   return accesses;
 }
 

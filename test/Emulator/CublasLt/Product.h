@@ -14,14 +14,11 @@ constexpr uint64_t kSumOrders = 3;
 
 /// A call of cublasLtMatmul, with everything copied that may be gone when it runs.
 struct Product {
-  MatmulDescription description;
-  MatrixLayout layoutA, layoutB, layoutC, layoutD;
+  MatmulProblem problem;
   uint64_t a, b, c, d, workspace; // addresses
   uint64_t workspaceBytes;
   double alpha, beta;
   SumOrder order = SumOrder::Forward;
-
-  MatmulProblem problem() const { return {description, layoutA, layoutB, layoutC, layoutD}; }
 };
 
 /// Computes D, overwrites the workspace, and says what was read and written.

@@ -75,8 +75,7 @@ void get(const BackendDescriptor &from, cudnnBackendAttributeName_t name, const 
     return answer.give(CUDNN_TYPE_INT64, std::vector{static_cast<int64_t>(
                                              from.engine().workspaceBytes(*from.operation))});
   default:
-    throw Fault(CUDNN_STATUS_NOT_SUPPORTED,
-                "the emulator doesn't tell attribute " + std::to_string(name));
+    throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "the emulator doesn't tell attribute ", name);
   }
 }
 
@@ -93,10 +92,9 @@ CudnnCall callOf(const BackendDescriptor &plan, const BackendDescriptor &pack) {
   CudnnCall call;
   for (const CudnnTensor &tensor : plan.operation->tensors()) {
     size_t at = std::ranges::find(ids, tensor.id) - ids.begin();
-    require(at < ids.size(), "no address for the tensor " + std::to_string(tensor.id));
-    require(pointers[at] % tensor.alignment == 0,
-            "a tensor at " + hex(pointers[at]) + " isn't aligned to the " +
-                std::to_string(tensor.alignment) + " bytes that its plan was made for");
+    require(at < ids.size(), "no address for the tensor ", tensor.id);
+    require(pointers[at] % tensor.alignment == 0, "a tensor at ", hex(pointers[at]),
+            " isn't aligned to the ", tensor.alignment, " bytes that its plan was made for");
     if (tensor.isOfHost)
       call.hostNumbers[tensor.id] = numberAt(pointers[at], tensor);
     else
@@ -130,7 +128,7 @@ using namespace dtc::emulator;
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle) {
   return enterLibrary(__func__, [&] {
     currentDevice();
-    *handle = handles<Library>().add<cudnnHandle_t>(std::make_unique<Library>());
+    *handle = handles<Library>().make<cudnnHandle_t>();
   });
 }
 
@@ -145,10 +143,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, CUstream stream) {
   });
 }
 
-size_t cudnnGetVersion() {
-  constexpr size_t kVersion = 92801;
-  return kVersion;
-}
+size_t cudnnGetVersion() { return 92801; }
 
 const char *cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {
@@ -173,8 +168,7 @@ void cudnnGetLastErrorString(char *message, size_t bytes) {
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t *descriptor) {
   return enterLibrary(__func__, [&] {
-    *descriptor = handles<BackendDescriptor>().add<cudnnBackendDescriptor_t>(
-        std::make_unique<BackendDescriptor>(type));
+    *descriptor = handles<BackendDescriptor>().make<cudnnBackendDescriptor_t>(type);
   });
 }
 

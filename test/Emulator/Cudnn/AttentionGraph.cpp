@@ -1,10 +1,10 @@
 #include "Emulator/Cudnn/AttentionGraph.h"
 
-#include "Emulator/Cudnn/GraphValues.h"
 #include "Emulator/Device/DeviceMemory.h"
 #include "Emulator/Device/Fault.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -14,9 +14,8 @@ using namespace dtc::cuda;
 
 namespace {
 
-void requireSupport(bool condition, const std::string &message) {
-  if (!condition)
-    throw Fault(CUDNN_STATUS_NOT_SUPPORTED, message);
+template <typename... Part> void requireSupport(bool condition, const Part &...parts) {
+  require(condition, CUDNN_STATUS_NOT_SUPPORTED, parts...);
 }
 
 /// The graphs that have an engine and were seen to give right results: with each mask, with a bias
@@ -71,7 +70,13 @@ bool isProduct(const std::vector<int64_t> &a, const std::vector<int64_t> &b,
          a[3] == b[2] && b[3] == c[3];
 }
 
-} // namespace
+/// What a pointwise operation computes of each element. An index has no function of its inputs.
+struct PointwiseMode {
+  cudnnPointwiseMode_t mode;
+  const char *name;
+  size_t inputs;
+  double (*apply)(const double *in);
+};
 
 const PointwiseMode &pointwiseMode(cudnnPointwiseMode_t mode) {
   using In = const double *;
@@ -94,6 +99,128 @@ const PointwiseMode &pointwiseMode(cudnnPointwiseMode_t mode) {
   return *found;
 }
 
+using Numbers = std::vector<double>;
+using Index = std::array<int64_t, 4>;
+
+/// Places of elements in dense order.
+struct Shape {
+  explicit Shape(const CudnnTensor &tensor) { std::copy_n(tensor.dims.begin(), 4, dims.begin()); }
+  int64_t at(const Index &index) const {
+    int64_t place = 0;
+    for (size_t i = 0; i < 4; ++i)
+      place = place * dims[i] + (dims[i] == 1 ? 0 : index[i]);
+    return place;
+  }
+  Index dims;
+};
+
+template <typename Visit> void forEach(const Index &dims, Visit &&visit) {
+  Index at;
+  for (at[0] = 0; at[0] < dims[0]; ++at[0])
+    for (at[1] = 0; at[1] < dims[1]; ++at[1])
+      for (at[2] = 0; at[2] < dims[2]; ++at[2])
+        for (at[3] = 0; at[3] < dims[3]; ++at[3])
+          visit(at);
+}
+
+/// What the operations of a graph compute: the elements of tensors in dense order, by id.
+class GraphValues {
+public:
+  explicit GraphValues(const CudnnCall &call) : call(call) {}
+
+  /// Rounds to the tensor's type.
+  void put(const CudnnTensor &tensor, Numbers numbers) {
+    if (!tensor.isInteger)
+      for (double &number : numbers)
+        number = rounded(number, tensor.kind);
+    values[tensor.id] = std::move(numbers);
+  }
+  const Numbers &of(const CudnnTensor &tensor) {
+    if (tensor.isOfHost)
+      values[tensor.id] = {call.hostNumbers.at(tensor.id)};
+    return values.at(tensor.id);
+  }
+  void compute(const GraphStep &step) {
+    switch (step.kind) {
+    case GraphStep::Kind::Pointwise:
+      return put(step.output, pointwise(step));
+    case GraphStep::Kind::Product:
+      return put(step.output, product(step));
+    case GraphStep::Kind::Reduction:
+      return put(step.output, reduction(step));
+    case GraphStep::Kind::Reshape:
+      return put(step.output, reshape(step));
+    }
+  }
+
+private:
+  Numbers pointwise(const GraphStep &step) {
+    const PointwiseMode &mode = pointwiseMode(step.mode);
+    Numbers result;
+    std::vector<const Numbers *> numbers;
+    std::vector<Shape> shapes;
+    for (const CudnnTensor &input : step.inputs) {
+      numbers.push_back(&of(input));
+      shapes.emplace_back(input);
+    }
+    forEach(Shape(step.output).dims, [&](const Index &at) {
+      std::array<double, 3> in = {};
+      for (size_t i = 0; i < numbers.size(); ++i)
+        in[i] = (*numbers[i])[shapes[i].at(at)];
+      result.push_back(mode.apply ? mode.apply(in.data()) : static_cast<double>(at[step.axis]));
+    });
+    return result;
+  }
+
+  /// Heads of the second operand are shared by neighbours of the first.
+  Numbers product(const GraphStep &step) {
+    const Numbers &a = of(step.inputs[0]), &b = of(step.inputs[1]);
+    Shape left(step.inputs[0]), right(step.inputs[1]);
+    int64_t inner = left.dims[3], shared = left.dims[1] / right.dims[1], columns = right.dims[3];
+    Numbers result;
+    forEach(Shape(step.output).dims, [&](const Index &at) {
+      const double *row = &a[left.at({at[0], at[1], at[2], 0})];
+      const double *column = &b[right.at({at[0], at[1] / shared, 0, at[3]})];
+      double sum = 0;
+      for (int64_t k = 0; k < inner; ++k)
+        sum += row[k] * column[k * columns];
+      result.push_back(sum);
+    });
+    return result;
+  }
+
+  Numbers reduction(const GraphStep &step) {
+    Shape from(step.inputs[0]), to(step.output);
+    bool isMax = step.reduction == CUDNN_REDUCE_TENSOR_MAX;
+    const Numbers &input = of(step.inputs[0]);
+    Numbers result(step.output.elements(), isMax ? -std::numeric_limits<double>::infinity() : 0.0);
+    size_t number = 0;
+    forEach(from.dims, [&](Index at) {
+      for (size_t dim = 0; dim < 4; ++dim)
+        at[dim] /= from.dims[dim] / to.dims[dim];
+      double &sum = result[to.at(at)], value = input[number++];
+      sum = isMax ? std::max(sum, value) : sum + value;
+    });
+    return result;
+  }
+
+  /// Another view of the same places.
+  Numbers reshape(const GraphStep &step) {
+    const CudnnTensor &from = step.inputs[0];
+    const Numbers &input = of(from);
+    Numbers places(from.extent() / bytesOf(from.kind)), result;
+    forEachElement(from, [&](int64_t number, int64_t place) { places[place] = input[number]; });
+    forEachElement(step.output,
+                   [&](int64_t, int64_t place) { result.push_back(places.at(place)); });
+    return result;
+  }
+
+  const CudnnCall &call;
+  std::map<int64_t, Numbers> values;
+};
+
+} // namespace
+
 std::string GraphStep::name() const {
   switch (kind) {
   case Kind::Product:
@@ -109,13 +236,15 @@ std::string GraphStep::name() const {
 }
 
 void GraphStep::check() const {
+  require(kind != Kind::Pointwise || inputs.size() == pointwiseMode(mode).inputs,
+          "a pointwise operation has another number of inputs");
   std::string shapes = name();
   for (const CudnnTensor &input : inputs)
     shapes += " " + input.text();
   shapes += " -> " + output.text();
   for (const CudnnTensor &input : inputs)
     require(input.dims.size() == 4 && output.dims.size() == 4,
-            "attention takes tensors of four dimensions: " + shapes);
+            "attention takes tensors of four dimensions: ", shapes);
   const CudnnTensor &first = inputs.front();
   bool isFine = true;
   switch (kind) {
@@ -134,7 +263,7 @@ void GraphStep::check() const {
     for (const CudnnTensor &input : inputs)
       isFine &= fits(input, output);
   }
-  require(isFine, "operands of attention don't fit: " + shapes);
+  require(isFine, "operands of attention don't fit: ", shapes);
 }
 
 std::string AttentionGraph::names() const {
@@ -186,14 +315,14 @@ void AttentionGraph::checkOperand(const CudnnTensor &tensor) const {
   int64_t head = tensor.strides[3] == 1 ? 3 : 2; // of keys and values also turned over
   require(tensor.strides[head] == 1, "the elements of a head don't follow each other");
   requireSupport(tensor.dims[head] % kMultiple == 0 && tensor.dims[head] <= kMost,
-                 "cuDNN has no attention of heads of " + std::to_string(tensor.dims[head]));
+                 "cuDNN has no attention of heads of ", tensor.dims[head]);
   for (int64_t stride : tensor.strides)
     requireSupport(stride == 1 || stride % kMultiple == 0, "a head doesn't begin at 16 bytes");
 }
 
 void AttentionGraph::check() const {
   static const std::set<std::string> known = knownGraphs();
-  requireSupport(known.contains(names()), "cuDNN has no engine for the graph: " + names());
+  requireSupport(known.contains(names()), "cuDNN has no engine for the graph: ", names());
   std::set<int64_t> there;
   const std::set<int64_t> all = made();
   std::set<FloatKind> kinds;
@@ -201,9 +330,9 @@ void AttentionGraph::check() const {
     step.check();
     for (const CudnnTensor &input : step.inputs)
       require(there.contains(input.id) || (!all.contains(input.id) && !input.isVirtual),
-              "an operation reads what none before it makes: " + std::to_string(input.id));
+              "an operation reads what none before it makes: ", input.id);
     require(there.insert(step.output.id).second && !step.output.isOfHost,
-            "a tensor is made twice: " + std::to_string(step.output.id));
+            "a tensor is made twice: ", step.output.id);
     if (step.kind == GraphStep::Kind::Product)
       for (const CudnnTensor &input : step.inputs)
         if (!input.isVirtual)
@@ -281,8 +410,7 @@ Accesses AttentionGraph::run(const CudnnCall &call, const DeviceMemory &memory) 
     if (biases().contains(tensor.id))
       for (double number : values.of(tensor))
         if (!(std::abs(number) < -kLeastBias))
-          throw Fault(CUDNN_STATUS_EXECUTION_FAILED,
-                      "a bias of attention is too large: " + std::to_string(number));
+          throw Fault(CUDNN_STATUS_EXECUTION_FAILED, "a bias of attention is too large: ", number);
   }
   overwriteWorkspace(call, memory, accesses);
   for (const GraphStep &step : steps)

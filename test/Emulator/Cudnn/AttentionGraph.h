@@ -11,15 +11,6 @@
 
 namespace dtc::emulator {
 
-/// What a pointwise operation computes of each element. An index has no function of its inputs.
-struct PointwiseMode {
-  cuda::cudnnPointwiseMode_t mode;
-  const char *name;
-  size_t inputs;
-  double (*apply)(const double *in);
-};
-const PointwiseMode &pointwiseMode(cuda::cudnnPointwiseMode_t mode);
-
 /// An operation of a graph.
 struct GraphStep {
   enum class Kind { Pointwise, Product, Reduction, Reshape };

@@ -102,9 +102,9 @@ void Convolution::check() const {
     throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "cuDNN has no engine for several types of elements");
   for (const CudnnTensor *tensor : {&input, &weight, &output}) {
     require(tensor->dims.size() == rank && tensor->strides.size() == rank,
-            "a tensor's rank differs from that of its convolution: " + shapes);
+            "a tensor's rank differs from that of its convolution: ", shapes);
     for (int64_t dim : tensor->dims)
-      require(dim > 0, "a tensor is empty: " + shapes);
+      require(dim > 0, "a tensor is empty: ", shapes);
     require(tensor->extent() == tensor->elements() * uint64_t(bytesOf(tensor->kind)),
             "the emulator takes dense tensors alone");
   }
@@ -113,12 +113,12 @@ void Convolution::check() const {
   require(input.dims[0] == output.dims[0] && weight.dims[0] == output.dims[1] &&
               input.dims[1] % weight.dims[1] == 0 &&
               output.dims[1] % (input.dims[1] / weight.dims[1]) == 0,
-          "channels or batches don't fit: " + shapes);
+          "channels or batches don't fit: ", shapes);
   for (size_t dim = 0; dim < strides.size(); ++dim) {
     int64_t window = (weight.dims[dim + 2] - 1) * dilations[dim] + 1;
     int64_t rest = input.dims[dim + 2] + pre[dim] + post[dim] - window;
     require(rest >= 0 && rest / strides[dim] + 1 == output.dims[dim + 2],
-            "windows don't fit: " + shapes);
+            "windows don't fit: ", shapes);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "Emulator/Cudnn/Descriptors.h"
 
+#include "Emulator/Cudnn/AttentionGraph.h"
 #include "Emulator/Cudnn/Convolution.h"
 
 #include <algorithm>
@@ -11,69 +12,85 @@ using namespace dtc::cuda;
 
 namespace {
 
-/// Attributes of a descriptor that have a type: one, or all from the first to the last.
+/// A type, and the attributes that have it: one, or all from the first to the last.
 struct Rule {
-  cudnnBackendDescriptorType_t owner;
   cudnnBackendAttributeType_t type;
   cudnnBackendAttributeName_t first, last = first;
 };
 
-constexpr Rule kRules[] = {
-    {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_CONVOLUTION_COMP_TYPE},
-    {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_TYPE_CONVOLUTION_MODE,
-     CUDNN_ATTR_CONVOLUTION_CONV_MODE},
-    {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, CUDNN_TYPE_INT64, CUDNN_ATTR_CONVOLUTION_DILATIONS,
-     CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS},
-    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_TYPE_HEUR_MODE, CUDNN_ATTR_ENGINEHEUR_MODE},
-    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH},
-    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_TYPE_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_HANDLE},
-    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
-    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
-    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_TYPE_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_HANDLE},
-    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATIONGRAPH_OPS},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_TENSOR_DATA_TYPE},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_TYPE_INT64, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_TYPE_INT64, CUDNN_ATTR_TENSOR_DIMENSIONS,
-     CUDNN_ATTR_TENSOR_STRIDES},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_TYPE_INT64, CUDNN_ATTR_TENSOR_UNIQUE_ID},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_TYPE_BOOLEAN, CUDNN_ATTR_TENSOR_IS_VIRTUAL,
-     CUDNN_ATTR_TENSOR_IS_BY_VALUE},
-    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_TYPE_POINTWISE_MODE, CUDNN_ATTR_POINTWISE_MODE},
-    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_POINTWISE_MATH_PREC},
-    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_TYPE_INT64, CUDNN_ATTR_POINTWISE_AXIS},
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_YDESC},
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATION_POINTWISE_TDESC},
-    {CUDNN_BACKEND_MATMUL_DESCRIPTOR, CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_MATMUL_COMP_TYPE},
-    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_DESC},
-    {CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE,
-     CUDNN_ATTR_REDUCTION_OPERATOR},
-    {CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_REDUCTION_COMP_TYPE},
-    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATION_REDUCTION_XDESC, CUDNN_ATTR_OPERATION_REDUCTION_DESC},
-    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-     CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_ATTR_OPERATION_RESHAPE_YDESC},
-    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_TYPE_INT64, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS},
-    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_TYPE_VOID_PTR,
-     CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS},
-    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_TYPE_VOID_PTR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE},
+/// What the descriptors of each type have.
+const std::map<cudnnBackendDescriptorType_t, std::vector<Rule>> kRules = {
+    {CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR,
+     {{CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_CONVOLUTION_COMP_TYPE},
+      {CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_ATTR_CONVOLUTION_CONV_MODE},
+      {CUDNN_TYPE_INT64, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS}}},
+    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR,
+     {{CUDNN_TYPE_HEUR_MODE, CUDNN_ATTR_ENGINEHEUR_MODE},
+      {CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH}}},
+    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR,
+     {{CUDNN_TYPE_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_HANDLE},
+      {CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG}}},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     {{CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+      {CUDNN_TYPE_FLOAT, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+      {CUDNN_TYPE_DOUBLE, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA}}},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     {{CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+      {CUDNN_TYPE_FLOAT, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+      {CUDNN_TYPE_DOUBLE, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA}}},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     {{CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+      {CUDNN_TYPE_FLOAT, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+      {CUDNN_TYPE_DOUBLE, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}}},
+    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR,
+     {{CUDNN_TYPE_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_HANDLE},
+      {CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS}}},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR,
+     {{CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_TENSOR_DATA_TYPE},
+      {CUDNN_TYPE_INT64, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT},
+      {CUDNN_TYPE_INT64, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES},
+      {CUDNN_TYPE_INT64, CUDNN_ATTR_TENSOR_UNIQUE_ID},
+      {CUDNN_TYPE_BOOLEAN, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_ATTR_TENSOR_IS_BY_VALUE}}},
+    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR,
+     {{CUDNN_TYPE_POINTWISE_MODE, CUDNN_ATTR_POINTWISE_MODE},
+      {CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_POINTWISE_MATH_PREC},
+      {CUDNN_TYPE_INT64, CUDNN_ATTR_POINTWISE_AXIS}}},
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+     {{CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_POINTWISE_YDESC},
+      {CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_TDESC}}},
+    {CUDNN_BACKEND_MATMUL_DESCRIPTOR, {{CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_MATMUL_COMP_TYPE}}},
+    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+     {{CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_ADESC,
+       CUDNN_ATTR_OPERATION_MATMUL_DESC}}},
+    {CUDNN_BACKEND_REDUCTION_DESCRIPTOR,
+     {{CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, CUDNN_ATTR_REDUCTION_OPERATOR},
+      {CUDNN_TYPE_DATA_TYPE, CUDNN_ATTR_REDUCTION_COMP_TYPE}}},
+    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+     {{CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_XDESC,
+       CUDNN_ATTR_OPERATION_REDUCTION_DESC}}},
+    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+     {{CUDNN_TYPE_BACKEND_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_XDESC,
+       CUDNN_ATTR_OPERATION_RESHAPE_YDESC}}},
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
+     {{CUDNN_TYPE_INT64, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS},
+      {CUDNN_TYPE_VOID_PTR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS},
+      {CUDNN_TYPE_VOID_PTR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE}}},
+    {CUDNN_BACKEND_ENGINE_DESCRIPTOR, {}},
+    {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, {}},
 };
 
 /// Of a convolution: where its attributes begin. They follow each other in this order.
-enum ConvolutionAttribute { kAlpha, kBeta, kWindow, kWeight, kInput, kOutput };
+enum ConvolutionAttribute : int { kAlpha, kBeta, kWindow, kWeight, kInput, kOutput };
 
 const std::map<cudnnBackendDescriptorType_t, std::pair<ConvKind, cudnnBackendAttributeName_t>>
     kConvolutions = {
@@ -93,18 +110,11 @@ unsigned sizeOf(cudnnBackendAttributeType_t type) {
   case CUDNN_TYPE_VOID_PTR:
   case CUDNN_TYPE_BACKEND_DESCRIPTOR:
     return 8;
-  case CUDNN_TYPE_DATA_TYPE:
-  case CUDNN_TYPE_FLOAT:
-  case CUDNN_TYPE_CONVOLUTION_MODE:
-  case CUDNN_TYPE_HEUR_MODE:
-  case CUDNN_TYPE_NUMERICAL_NOTE:
-  case CUDNN_TYPE_POINTWISE_MODE:
-  case CUDNN_TYPE_REDUCTION_OPERATOR_TYPE:
-    return 4;
   case CUDNN_TYPE_BOOLEAN:
     return 1;
+  default: // the enumerations
+    return 4;
   }
-  throw Fault(CUDNN_STATUS_BAD_PARAM, "unknown type of attributes");
 }
 
 FloatKind kindOf(cudnnDataType_t type) {
@@ -117,47 +127,33 @@ FloatKind kindOf(cudnnDataType_t type) {
     return FloatKind::F16;
   case CUDNN_DATA_BFLOAT16:
     return FloatKind::BF16;
-  case CUDNN_DATA_INT32:
-  case CUDNN_DATA_BOOLEAN:
-    break;
+  default:
+    throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "the emulator lacks a type of elements");
   }
-  throw Fault(CUDNN_STATUS_NOT_SUPPORTED, "the emulator lacks a type of elements");
 }
-
-std::string nameOf(cudnnBackendAttributeName_t name) { return "attribute " + std::to_string(name); }
 
 } // namespace
 
 BackendDescriptor::BackendDescriptor(cudnnBackendDescriptorType_t type) : ownType(type) {
-  constexpr cudnnBackendDescriptorType_t kFilled[] = {CUDNN_BACKEND_ENGINE_DESCRIPTOR,
-                                                      CUDNN_BACKEND_ENGINECFG_DESCRIPTOR};
-  auto isOwner = [&](const Rule &rule) { return rule.owner == type; };
-  require(std::ranges::any_of(kRules, isOwner) || std::ranges::count(kFilled, type),
-          "the emulator lacks descriptors of type " + std::to_string(type));
+  require(kRules.contains(type), "the emulator lacks descriptors of type ", type);
 }
 
 void BackendDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                             int64_t count, const void *elements) {
-  require(!isFinal, nameOf(name) + " is set after its descriptor was finalized");
-  require(elements && count > 0, nameOf(name) + " has no elements");
-  auto convolution = kConvolutions.find(ownType);
-  bool isScale =
-      convolution != kConvolutions.end() &&
-      (name == convolution->second.second + kAlpha || name == convolution->second.second + kBeta) &&
-      (type == CUDNN_TYPE_FLOAT || type == CUDNN_TYPE_DOUBLE);
+  require(!isFinal, "attribute ", name, " is set after its descriptor was finalized");
+  require(elements && count > 0, "attribute ", name, " has no elements");
   auto allows = [&](const Rule &rule) {
-    return rule.owner == ownType && name >= rule.first && name <= rule.last && rule.type == type;
+    return name >= rule.first && name <= rule.last && rule.type == type;
   };
-  require(isScale || std::ranges::any_of(kRules, allows),
-          nameOf(name) + " of type " + std::to_string(type) + " isn't one of a descriptor " +
-              std::to_string(ownType));
+  require(std::ranges::any_of(kRules.at(ownType), allows), "attribute ", name, " of type ", type,
+          " isn't one of a descriptor ", ownType);
   const auto *first = static_cast<const std::byte *>(elements);
   attributes[name].assign(first, first + count * sizeOf(type));
 }
 
 const std::vector<std::byte> &BackendDescriptor::bytesOf(cudnnBackendAttributeName_t name) const {
   auto found = attributes.find(name);
-  require(found != attributes.end(), nameOf(name) + " isn't set");
+  require(found != attributes.end(), "attribute ", name, " isn't set");
   return found->second;
 }
 
@@ -198,7 +194,7 @@ CudnnTensor BackendDescriptor::tensor() const {
 
 void BackendDescriptor::finalizeConvolution() {
   auto [kind, first] = kConvolutions.at(ownType);
-  auto name = [first = first](ConvolutionAttribute which) {
+  auto name = [first = int(first)](ConvolutionAttribute which) {
     return static_cast<cudnnBackendAttributeName_t>(first + which);
   };
   const BackendDescriptor &window = nested(name(kWindow));
@@ -224,6 +220,67 @@ void BackendDescriptor::finalizeConvolution() {
           "the window has another number of dimensions than it says");
   made->check();
   operation = std::move(made);
+}
+
+void BackendDescriptor::finalizeStep() {
+  using enum GraphStep::Kind;
+  using Name = cudnnBackendAttributeName_t;
+  auto made = std::make_shared<GraphStep>();
+  auto take = [&](GraphStep::Kind kind, std::initializer_list<Name> inputs, Name output) {
+    made->kind = kind;
+    for (Name name : inputs)
+      if (has(name) || kind != Pointwise)
+        made->inputs.push_back(nested(name).tensor());
+    made->output = nested(output).tensor();
+  };
+  auto isOfFloats = [](const BackendDescriptor &what, Name type) {
+    return what.one<cudnnDataType_t>(type) == CUDNN_DATA_FLOAT;
+  };
+  if (ownType == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) {
+    take(Pointwise,
+         {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+          CUDNN_ATTR_OPERATION_POINTWISE_TDESC},
+         CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    const BackendDescriptor &what = nested(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    made->mode = what.one<cudnnPointwiseMode_t>(CUDNN_ATTR_POINTWISE_MODE);
+    if (made->mode == CUDNN_POINTWISE_GEN_INDEX)
+      made->axis = what.one<int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
+    bool isWhole = made->output.isInteger && made->mode != CUDNN_POINTWISE_GEN_INDEX;
+    require(isWhole != isOfFloats(what, CUDNN_ATTR_POINTWISE_MATH_PREC),
+            "a pointwise operation computes in a type that doesn't fit its result");
+  } else if (ownType == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
+    take(Product, {CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC},
+         CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+    require(isOfFloats(nested(CUDNN_ATTR_OPERATION_MATMUL_DESC), CUDNN_ATTR_MATMUL_COMP_TYPE),
+            "the emulator multiplies in fp32 alone");
+  } else if (ownType == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR) {
+    take(Reduction, {CUDNN_ATTR_OPERATION_REDUCTION_XDESC}, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+    const BackendDescriptor &what = nested(CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+    made->reduction = what.one<cudnnReduceTensorOp_t>(CUDNN_ATTR_REDUCTION_OPERATOR);
+    require(isOfFloats(what, CUDNN_ATTR_REDUCTION_COMP_TYPE), "the emulator reduces in fp32 alone");
+  } else {
+    take(Reshape, {CUDNN_ATTR_OPERATION_RESHAPE_XDESC}, CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+  }
+  step = std::move(made);
+}
+
+void BackendDescriptor::finalizeGraph() {
+  (void)one<void *>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
+  auto graph = std::make_shared<AttentionGraph>();
+  auto operations = all<void *>(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  for (void *handle : operations) {
+    const BackendDescriptor &each = handles<BackendDescriptor>().find(handle);
+    each.requireFinal();
+    if (each.operation) {
+      require(operations.size() == 1, "the emulator takes one convolution a graph");
+      operation = each.operation;
+      return;
+    }
+    require(each.step != nullptr, "a graph is made of operations");
+    graph->steps.push_back(*each.step);
+  }
+  graph->check();
+  operation = std::move(graph);
 }
 
 void BackendDescriptor::finalize() {

@@ -65,7 +65,6 @@ private:
   double scale(cuda::cudnnBackendAttributeName_t name) const;
   CudnnTensor tensor() const;
   void finalizeConvolution();
-  void finalizePointwise(GraphStep &step) const;
   void finalizeStep();
   void finalizeGraph();
 

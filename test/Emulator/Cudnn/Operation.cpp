@@ -7,22 +7,6 @@
 
 namespace dtc::emulator {
 
-/// Calls visit(number in the dense order, element in memory) for each element.
-template <typename Visit> static void forEachElement(const CudnnTensor &tensor, Visit &&visit) {
-  std::vector<int64_t> index(tensor.dims.size(), 0);
-  int64_t place = 0;
-  for (int64_t number = 0; number < tensor.elements(); ++number) {
-    visit(number, place);
-    for (size_t dim = index.size(); dim-- > 0;) {
-      place += tensor.strides[dim];
-      if (++index[dim] < tensor.dims[dim])
-        break;
-      place -= tensor.strides[dim] * tensor.dims[dim];
-      index[dim] = 0;
-    }
-  }
-}
-
 std::vector<double> loadDense(const CudnnTensor &tensor, uint64_t address,
                               const DeviceMemory &memory) {
   std::vector<double> values(tensor.elements());

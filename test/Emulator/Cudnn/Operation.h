@@ -15,9 +15,9 @@ namespace dtc::emulator {
 class DeviceMemory;
 
 /// What a caller does wrong is a bad parameter.
-inline void require(bool condition, const std::string &message) {
-  if (!condition)
-    throw Fault(cuda::CUDNN_STATUS_BAD_PARAM, message);
+template <typename... Part>
+void require(bool condition, std::string_view start, const Part &...parts) {
+  require(condition, cuda::CUDNN_STATUS_BAD_PARAM, start, parts...);
 }
 
 struct CudnnTensor {
@@ -56,6 +56,22 @@ public:
   /// Computes the results, overwrites the workspace, and says what was read and written.
   virtual Accesses run(const CudnnCall &call, const DeviceMemory &memory) const = 0;
 };
+
+/// Calls visit(number in the dense order, element in memory) for each element.
+template <typename Visit> void forEachElement(const CudnnTensor &tensor, Visit &&visit) {
+  std::vector<int64_t> index(tensor.dims.size(), 0);
+  int64_t place = 0;
+  for (int64_t number = 0; number < tensor.elements(); ++number) {
+    visit(number, place);
+    for (size_t dim = index.size(); dim-- > 0;) {
+      place += tensor.strides[dim];
+      if (++index[dim] < tensor.dims[dim])
+        break;
+      place -= tensor.strides[dim] * tensor.dims[dim];
+      index[dim] = 0;
+    }
+  }
+}
 
 /// The elements of a tensor in dense order.
 std::vector<double> loadDense(const CudnnTensor &tensor, uint64_t address,

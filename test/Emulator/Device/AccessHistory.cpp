@@ -8,16 +8,15 @@ namespace dtc::emulator {
 namespace {
 
 std::string describe(const OperationStamp &operation) {
-  return operation.name + " (operation " + std::to_string(operation.time) + " of stream " +
-         std::to_string(operation.stream) + ")";
+  return concat(operation.name, " (operation ", operation.time, " of stream ", operation.stream,
+                ")");
 }
 
 [[noreturn]] void race(const OperationStamp &earlier, const char *did, const OperationStamp &later,
                        const char *does, uint64_t begin, uint64_t end) {
-  throw Fault(cuda::CUDA_ERROR_LAUNCH_FAILED,
-              "race between streams: " + describe(later) + " " + does + " " +
-                  std::to_string(end - begin) + " bytes at " + hex(begin) + " that " +
-                  describe(earlier) + " " + did + ", and no event orders the two");
+  throw Fault(cuda::CUDA_ERROR_LAUNCH_FAILED, "race between streams: ", describe(later), " ", does,
+              " ", end - begin, " bytes at ", hex(begin), " that ", describe(earlier), " ", did,
+              ", and no event orders the two");
 }
 
 bool isOrdered(const OperationStamp &a, const OperationStamp &b) {
@@ -98,10 +97,8 @@ void AccessHistory::read(const StampRef &operation, Range range,
   uint64_t covered = range.begin;
   auto requireWritten = [&](uint64_t begin, uint64_t end) {
     if (begin < end && !covers(ownWrites, begin, end))
-      throw Fault(cuda::CUDA_ERROR_LAUNCH_FAILED, "uninitialized read: " + describe(*operation) +
-                                                      " reads " + std::to_string(end - begin) +
-                                                      " bytes at " + hex(begin) +
-                                                      " that nothing has written");
+      throw Fault(cuda::CUDA_ERROR_LAUNCH_FAILED, "uninitialized read: ", describe(*operation),
+                  " reads ", end - begin, " bytes at ", hex(begin), " that nothing has written");
   };
   for (auto at = states.lower_bound(range.begin); at != states.end() && at->first < range.end;
        ++at) {

@@ -53,8 +53,8 @@ void Capture::requireJoined() const {
   for (size_t node = 0; node < graph.nodes.size(); ++node)
     if (!reached[node])
       throw Fault(cuda::CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-                  "capture ends, but nothing on the stream where it began waits for '" +
-                      graph.nodes[node].operation.name + "' of another stream");
+                  "capture ends, but nothing on the stream where it began waits for '",
+                  graph.nodes[node].operation.name, "' of another stream");
 }
 
 Graph Capture::end(Stream &origin) {

@@ -49,6 +49,15 @@ void Device::synchronize() {
   }
 }
 
+void Device::free(const std::vector<uint64_t> &addresses) {
+  synchronize();
+  for (uint64_t address : addresses) {
+    Range range = bytes.find(address);
+    bytes.release(address);
+    accesses.forget(range);
+  }
+}
+
 void Device::retainContext() {
   std::lock_guard<std::mutex> lock(mutex);
   if (contextHolders == 0)
@@ -76,7 +85,7 @@ void Device::checkHealthy() {
   if (!failed)
     return;
   std::lock_guard<std::mutex> lock(mutex);
-  throw Fault(faultCode, faultMessage, true);
+  throw Fault::reported(faultCode, faultMessage);
 }
 
 } // namespace dtc::emulator

@@ -44,6 +44,9 @@ public:
   /// Waits until every stream is idle.
   void synchronize();
 
+  /// Likewise, before allocations that begin at these addresses go.
+  void free(const std::vector<uint64_t> &addresses);
+
   /// Keeps the first fault and prints it. Nothing more runs on this device.
   void fail(const Fault &fault);
   bool hasFailed() const { return failed; }

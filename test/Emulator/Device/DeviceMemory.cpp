@@ -22,8 +22,8 @@ uint64_t reserve(uint64_t bytes, int protection) {
   void *region =
       mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (region == MAP_FAILED)
-    throw Fault(cuda::CUDA_ERROR_OUT_OF_MEMORY,
-                "cannot reserve " + std::to_string(bytes) + " bytes of addresses for a device");
+    throw Fault(cuda::CUDA_ERROR_OUT_OF_MEMORY, "cannot reserve ", bytes,
+                " bytes of addresses for a device");
   return reinterpret_cast<uint64_t>(region);
 }
 
@@ -48,9 +48,8 @@ DeviceMemory::~DeviceMemory() {
 
 void DeviceMemory::requireLocked(uint64_t bytes) const {
   if (bytes > limit - used)
-    throw Fault(cuda::CUDA_ERROR_OUT_OF_MEMORY,
-                "out of memory: " + std::to_string(bytes) + " bytes asked, " +
-                    std::to_string(limit - used) + " of " + std::to_string(limit) + " left");
+    throw Fault(cuda::CUDA_ERROR_OUT_OF_MEMORY, "out of memory: ", bytes, " bytes asked, ",
+                limit - used, " of ", limit, " left");
 }
 
 void DeviceMemory::take(uint64_t bytes) {
@@ -94,9 +93,8 @@ void DeviceMemory::release(uint64_t address) {
   std::unique_lock lock(mutex);
   auto at = live.find(address);
   if (at == live.end())
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemFree of " + hex(address) +
-                                                    ", which no allocation starts at: it is " +
-                                                    describeLocked(address));
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "cuMemFree of ", hex(address),
+                ", which no allocation starts at: it is ", describeLocked(address));
   uint64_t bytes = at->second - at->first;
   used -= bytes;
   freed[at->first] = at->second;
@@ -116,9 +114,8 @@ Range DeviceMemory::find(uint64_t address) const {
 std::byte *DeviceMemory::translate(uint64_t address, uint64_t bytes) const {
   Range range = find(address);
   if (address < range.begin || bytes > range.end - address)
-    throw Fault(cuda::CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds: " + std::to_string(bytes) +
-                                                      " bytes at " + hex(address) + ", which is " +
-                                                      describe(address));
+    throw Fault(cuda::CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds: ", bytes, " bytes at ",
+                hex(address), ", which is ", describe(address));
   return hostAddress(address);
 }
 
@@ -135,22 +132,18 @@ std::string DeviceMemory::describeLocked(uint64_t address) const {
     return after == map.begin() ? map.end() : std::prev(after);
   };
   auto allocation = [](auto at) {
-    return "an allocation of " + std::to_string(at->second - at->first) + " bytes at " +
-           hex(at->first);
+    return concat("an allocation of ", at->second - at->first, " bytes at ", hex(at->first));
   };
-  auto inFreed = around(freed);
+  auto inFreed = around(freed), inLive = around(live), after = live.upper_bound(address);
   if (inFreed != freed.end() && address < inFreed->second)
-    return "in freed memory, " + std::to_string(address - inFreed->first) + " bytes into " +
-           allocation(inFreed) + " that was freed";
-  auto inLive = around(live);
+    return concat("in freed memory, ", address - inFreed->first, " bytes into ",
+                  allocation(inFreed), " that was freed");
   if (inLive != live.end() && address < inLive->second)
-    return std::to_string(address - inLive->first) + " bytes into " + allocation(inLive);
+    return concat(address - inLive->first, " bytes into ", allocation(inLive));
   if (inLive != live.end())
-    return std::to_string(address - inLive->second) + " bytes past the end of " +
-           allocation(inLive);
-  auto after = live.upper_bound(address);
+    return concat(address - inLive->second, " bytes past the end of ", allocation(inLive));
   if (after != live.end())
-    return std::to_string(after->first - address) + " bytes before " + allocation(after);
+    return concat(after->first - address, " bytes before ", allocation(after));
   return "in memory that was never allocated";
 }
 

@@ -67,8 +67,8 @@ int attributeOf(cuda::CUdevice_attribute attribute) {
   case cuda::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
     return 0;
   default:
-    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE,
-                "the emulator doesn't tell the device's attribute " + std::to_string(attribute));
+    throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "the emulator doesn't tell the device's attribute ",
+                attribute);
   }
 }
 
@@ -81,7 +81,7 @@ void requireInitialized() {
 Device &deviceAt(int ordinal) {
   requireInitialized();
   require(ordinal >= 0 && ordinal < settings().devices, cuda::CUDA_ERROR_INVALID_DEVICE,
-          "there is no device " + std::to_string(ordinal));
+          "there is no device ", ordinal);
   static std::mutex mutex;
   // Never destroyed: programs may end with work under way.
   static auto *devices = new std::vector<std::unique_ptr<Device>>(settings().devices);

@@ -19,6 +19,9 @@ public:
     return *handles;
   }
 
+  template <typename Handle, typename... Part> Handle make(Part &&...parts) {
+    return add<Handle>(std::make_unique<Object>(std::forward<Part>(parts)...));
+  }
   template <typename Handle> Handle add(std::unique_ptr<Object> object) {
     std::lock_guard<std::mutex> lock(mutex);
     Object *address = object.get();
@@ -43,7 +46,7 @@ private:
   auto place(const void *handle) {
     auto at = objects.find(handle);
     require(at != objects.end(), cuda::CUDA_ERROR_INVALID_HANDLE,
-            hex(reinterpret_cast<unsigned long long>(handle)) + " is no live " + Object::kWhat);
+            hex(reinterpret_cast<unsigned long long>(handle)), " is no live ", Object::kWhat);
     return at;
   }
 

@@ -24,17 +24,16 @@ public:
 
   void *allocate(size_t bytes) {
     void *address = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-    require(address, cuda::CUDA_ERROR_OUT_OF_MEMORY,
-            "the host has no " + std::to_string(bytes) + " bytes");
+    require(address, cuda::CUDA_ERROR_OUT_OF_MEMORY, "the host has no ", bytes, " bytes");
     std::lock_guard<std::mutex> lock(mutex);
-    blocks[static_cast<std::byte *>(address)] = bytes;
+    blocks[address] = bytes;
     AccessHistory::ofPinned().initialize(rangeOf(address, bytes));
     return address;
   }
 
   void release(void *address) {
     std::lock_guard<std::mutex> lock(mutex);
-    auto block = blocks.find(static_cast<std::byte *>(address));
+    auto block = blocks.find(address);
     require(block != blocks.end(), cuda::CUDA_ERROR_INVALID_VALUE,
             "cuMemFreeHost of memory that isn't pinned");
     AccessHistory::ofPinned().forget(rangeOf(address, block->second));
@@ -45,81 +44,80 @@ public:
   /// Throws where a copy leaves the block that it begins in.
   bool contains(const void *address, size_t bytes) {
     std::lock_guard<std::mutex> lock(mutex);
-    const auto *first = static_cast<const std::byte *>(address);
-    auto after = blocks.upper_bound(const_cast<std::byte *>(first));
-    if (after == blocks.begin())
+    auto after = blocks.upper_bound(address);
+    Range copied = rangeOf(address, bytes);
+    if (after == blocks.begin() || copied.begin >= endOf(std::prev(after)))
       return false;
-    auto [begin, size] = *std::prev(after);
-    if (first >= begin + size)
-      return false;
-    if (bytes > static_cast<size_t>(begin + size - first))
-      throw Fault(cuda::CUDA_ERROR_INVALID_VALUE, "a copy of " + std::to_string(bytes) +
-                                                      " bytes leaves its block of pinned memory");
+    require(copied.end <= endOf(std::prev(after)), cuda::CUDA_ERROR_INVALID_VALUE, "a copy of ",
+            bytes, " bytes leaves its block of pinned memory");
     return true;
   }
 
 private:
+  using Blocks = std::map<const void *, size_t>;
+  static uint64_t endOf(Blocks::iterator block) { return rangeOf(block->first, block->second).end; }
+
   std::mutex mutex;
-  std::map<std::byte *, size_t> blocks;
+  Blocks blocks;
 };
 
-void requireHost(const void *host) {
-  require(host, cuda::CUDA_ERROR_INVALID_VALUE, "the host's address is null");
+/// Where a copy reads or writes: rows of the device's or of the host's memory.
+struct End {
+  uint64_t address, pitch = 0;
+  bool isOfDevice = true, isPinned = false;
+
+  Range row(size_t index, size_t width) const {
+    return {address + index * pitch, address + index * pitch + width};
+  }
+  std::byte *place(const DeviceMemory &memory, size_t bytes) const {
+    return isOfDevice ? memory.translate(address, bytes) : reinterpret_cast<std::byte *>(address);
+  }
+  void note(const Range &range, std::vector<Range> &device, std::vector<Range> &pinned) const {
+    if (isOfDevice || isPinned)
+      (isOfDevice ? device : pinned).push_back(range);
+  }
+};
+
+End onHost(const void *address, size_t bytes) {
+  require(address || bytes == 0, cuda::CUDA_ERROR_INVALID_VALUE, "the host's address is null");
+  return {reinterpret_cast<uint64_t>(address), 0, false,
+          PinnedMemory::get().contains(address, bytes)};
 }
 
 /// Like the true driver, takes pageable memory before the call returns.
-void copyToDevice(cuda::CUdeviceptr target, const void *source, size_t bytes, Stream &stream) {
-  if (bytes == 0)
+void copy(const End &target, End source, size_t width, size_t height, Stream &stream) {
+  if (width == 0 || height == 0)
     return;
-  requireHost(source);
-  stream.device().memory().translate(target, bytes);
-  std::shared_ptr<std::vector<std::byte>> staged;
-  if (!PinnedMemory::get().contains(source, bytes)) {
-    const auto *first = static_cast<const std::byte *>(source);
-    staged = std::make_shared<std::vector<std::byte>>(first, first + bytes);
+  auto bytesOf = [=](const End &end) { return (height - 1) * end.pitch + width; };
+  DeviceMemory &memory = stream.device().memory();
+  target.place(memory, bytesOf(target));
+  source.place(memory, bytesOf(source));
+  bool isWithinDevice = source.isOfDevice && target.isOfDevice;
+  require(!isWithinDevice || height > 1 || target.address >= source.address + width ||
+              source.address >= target.address + width,
+          cuda::CUDA_ERROR_INVALID_VALUE, "source and target of a copy overlap");
+  std::vector<std::byte> staged;
+  if (!source.isOfDevice && !source.isPinned) {
+    const auto *first = reinterpret_cast<const std::byte *>(source.address);
+    staged.assign(first, first + width);
   }
-  stream.submit({"copy of " + std::to_string(bytes) + " bytes to the device",
-                 [=, &memory = stream.device().memory()] {
-                   std::memcpy(memory.translate(target, bytes), staged ? staged->data() : source,
-                               bytes);
-                   Accesses accesses{{}, {{target, target + bytes}}};
-                   if (!staged)
-                     accesses.pinnedReads = {rangeOf(source, bytes)};
+  std::string name = height > 1 ? concat("copy of ", height, " rows of ", width, " bytes")
+                                : concat("copy of ", width, " bytes");
+  name += !target.isOfDevice ? " to the host" : !source.isOfDevice ? " to the device" : "";
+  stream.submit({name, [=, &memory] {
+                   std::byte *to = target.place(memory, bytesOf(target));
+                   const std::byte *from =
+                       staged.empty() ? source.place(memory, bytesOf(source)) : staged.data();
+                   Accesses accesses;
+                   for (size_t i = 0; i < height; ++i) {
+                     std::memcpy(to + i * target.pitch, from + i * source.pitch, width);
+                     source.note(source.row(i, width), accesses.reads, accesses.pinnedReads);
+                     target.note(target.row(i, width), accesses.writes, accesses.pinnedWrites);
+                   }
                    return accesses;
                  }});
-}
-
-void copyToHost(void *target, cuda::CUdeviceptr source, size_t bytes, Stream &stream) {
-  if (bytes == 0)
-    return;
-  requireHost(target);
-  stream.device().memory().translate(source, bytes);
-  bool isPinned = PinnedMemory::get().contains(target, bytes);
-  stream.submit({"copy of " + std::to_string(bytes) + " bytes to the host",
-                 [=, &memory = stream.device().memory()] {
-                   std::memcpy(target, memory.translate(source, bytes), bytes);
-                   Accesses accesses{{{source, source + bytes}}};
-                   if (isPinned)
-                     accesses.pinnedWrites = {rangeOf(target, bytes)};
-                   return accesses;
-                 }});
-  if (!isPinned && !stream.capture)
+  if (!target.isOfDevice && !target.isPinned && !stream.capture)
     stream.synchronize();
-}
-
-void copyOnDevice(cuda::CUdeviceptr target, cuda::CUdeviceptr source, size_t bytes,
-                  Stream &stream) {
-  if (bytes == 0)
-    return;
-  stream.device().memory().translate(source, bytes);
-  stream.device().memory().translate(target, bytes);
-  require(target >= source + bytes || source >= target + bytes, cuda::CUDA_ERROR_INVALID_VALUE,
-          "source and target of a copy overlap");
-  stream.submit(
-      {"copy of " + std::to_string(bytes) + " bytes", [=, &memory = stream.device().memory()] {
-         std::memcpy(memory.translate(target, bytes), memory.translate(source, bytes), bytes);
-         return Accesses{{{source, source + bytes}}, {{target, target + bytes}}};
-       }});
 }
 
 template <typename Value>
@@ -130,37 +128,23 @@ void fill(cuda::CUdeviceptr target, Value value, size_t count, Stream &stream) {
   require(target % sizeof(Value) == 0, cuda::CUDA_ERROR_INVALID_VALUE,
           "the address of a fill isn't aligned");
   stream.device().memory().translate(target, bytes);
-  stream.submit(
-      {"fill of " + std::to_string(bytes) + " bytes", [=, &memory = stream.device().memory()] {
-         auto *first = reinterpret_cast<Value *>(memory.translate(target, bytes));
-         std::fill_n(first, count, value);
-         return Accesses{{}, {{target, target + bytes}}};
-       }});
+  stream.submit({concat("fill of ", bytes, " bytes"), [=, &memory = stream.device().memory()] {
+                   auto *first = reinterpret_cast<Value *>(memory.translate(target, bytes));
+                   std::fill_n(first, count, value);
+                   return Accesses{{}, {{target, target + bytes}}};
+                 }});
 }
 
-void copyRows(const cuda::CUDA_MEMCPY2D &copy, Stream &stream) {
+void copyRows(const cuda::CUDA_MEMCPY2D &rows, Stream &stream) {
   using cuda::CU_MEMORYTYPE_DEVICE;
-  require(copy.srcMemoryType == CU_MEMORYTYPE_DEVICE && copy.dstMemoryType == CU_MEMORYTYPE_DEVICE,
+  require(rows.srcMemoryType == CU_MEMORYTYPE_DEVICE && rows.dstMemoryType == CU_MEMORYTYPE_DEVICE,
           cuda::CUDA_ERROR_NOT_SUPPORTED, "cuMemcpy2DAsync: only device memory");
-  size_t width = copy.WidthInBytes, height = copy.Height;
-  require((copy.srcPitch >= width && copy.dstPitch >= width) || height <= 1,
+  size_t width = rows.WidthInBytes, height = rows.Height;
+  require((rows.srcPitch >= width && rows.dstPitch >= width) || height <= 1,
           cuda::CUDA_ERROR_INVALID_VALUE, "cuMemcpy2DAsync: the pitch is below the width");
-  uint64_t source = copy.srcDevice + copy.srcY * copy.srcPitch + copy.srcXInBytes;
-  uint64_t target = copy.dstDevice + copy.dstY * copy.dstPitch + copy.dstXInBytes;
-  if (width == 0 || height == 0)
-    return;
-  stream.submit(
-      {"copy of " + std::to_string(height) + " rows of " + std::to_string(width) + " bytes",
-       [=, &memory = stream.device().memory()] {
-         Accesses accesses;
-         for (size_t i = 0; i < height; ++i) {
-           uint64_t from = source + i * copy.srcPitch, to = target + i * copy.dstPitch;
-           std::memcpy(memory.translate(to, width), memory.translate(from, width), width);
-           accesses.reads.push_back({from, from + width});
-           accesses.writes.push_back({to, to + width});
-         }
-         return accesses;
-       }});
+  copy({rows.dstDevice + rows.dstY * rows.dstPitch + rows.dstXInBytes, rows.dstPitch},
+       {rows.srcDevice + rows.srcY * rows.srcPitch + rows.srcXInBytes, rows.srcPitch}, width,
+       height, stream);
 }
 
 } // namespace
@@ -183,13 +167,8 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
   return enter(__func__, [&] {
-    if (!address)
-      return;
-    Device &device = currentDevice();
-    device.synchronize();
-    Range range = device.memory().find(address);
-    device.memory().release(address);
-    device.history().forget(range);
+    if (address)
+      currentDevice().free({address});
   });
 }
 
@@ -211,16 +190,18 @@ CUresult cuMemFreeHost(void *address) {
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr target, const void *source, size_t bytes,
                               CUstream stream) {
-  return enter(__func__, [&] { copyToDevice(target, source, bytes, streamOf(stream)); });
+  return enter(__func__,
+               [&] { copy({target}, onHost(source, bytes), bytes, 1, streamOf(stream)); });
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *target, CUdeviceptr source, size_t bytes, CUstream stream) {
-  return enter(__func__, [&] { copyToHost(target, source, bytes, streamOf(stream)); });
+  return enter(__func__,
+               [&] { copy(onHost(target, bytes), {source}, bytes, 1, streamOf(stream)); });
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr target, CUdeviceptr source, size_t bytes,
                               CUstream stream) {
-  return enter(__func__, [&] { copyOnDevice(target, source, bytes, streamOf(stream)); });
+  return enter(__func__, [&] { copy({target}, {source}, bytes, 1, streamOf(stream)); });
 }
 
 CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream) {

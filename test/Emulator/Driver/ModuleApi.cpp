@@ -61,9 +61,8 @@ std::unique_ptr<Module> loadModule(std::string_view text, Device &device) {
   for (const ptx::Kernel &kernel : parsed.kernels) {
     std::shared_ptr<const Program> program = ptx::decode(parsed, kernel, addresses, lines);
     if (program->sharedBytes > DeviceLimits::staticSharedPerBlock)
-      ptx::syntaxError(kernel.line, "kernel '" + kernel.name + "' uses " +
-                                        std::to_string(program->sharedBytes) +
-                                        " bytes of static shared memory, and 49152 are allowed");
+      ptx::syntaxError(kernel.line, "kernel '", kernel.name, "' uses ", program->sharedBytes,
+                       " bytes of static shared memory, and 49152 are allowed");
     unsigned limit = DeviceLimits::sharedPerBlock - program->sharedBytes;
     module->kernels[kernel.name] = std::make_unique<Kernel>(Kernel{&device, program, limit});
   }
@@ -100,40 +99,35 @@ Kernel &kernelOf(cuda::CUfunction function) {
 void checkGeometry(const Kernel &kernel, Extent blocks, Extent threads, unsigned sharedBytes) {
   using Limits = DeviceLimits;
   const Program &program = *kernel.program;
-  auto text = [](Extent extent) {
-    return std::to_string(extent.x) + " x " + std::to_string(extent.y) + " x " +
-           std::to_string(extent.z);
-  };
+  auto text = [](Extent extent) { return concat(extent.x, " x ", extent.y, " x ", extent.z); };
   bool isGridValid = blocks.count() > 0 && blocks.x <= Limits::gridX && blocks.y <= Limits::gridY &&
                      blocks.z <= Limits::gridZ;
-  require(isGridValid, cuda::CUDA_ERROR_INVALID_VALUE,
-          program.name + ": no grid of " + text(blocks) + " blocks");
+  require(isGridValid, cuda::CUDA_ERROR_INVALID_VALUE, program.name, ": no grid of ", text(blocks),
+          " blocks");
   bool isBlockValid = threads.count() > 0 && threads.x <= Limits::blockX &&
                       threads.y <= Limits::blockY && threads.z <= Limits::blockZ &&
                       threads.count() <= Limits::threadsPerBlock;
-  require(isBlockValid, cuda::CUDA_ERROR_INVALID_VALUE,
-          program.name + ": no block of " + text(threads) + " threads");
+  require(isBlockValid, cuda::CUDA_ERROR_INVALID_VALUE, program.name, ": no block of ",
+          text(threads), " threads");
   require(program.requiredThreads == 0 || threads.count() == program.requiredThreads,
-          cuda::CUDA_ERROR_INVALID_VALUE,
-          program.name + ": " + text(threads) + " threads, and .reqntid says " +
-              std::to_string(program.requiredThreads));
-  require(sharedBytes <= kernel.dynamicSharedLimit, cuda::CUDA_ERROR_INVALID_VALUE,
-          program.name + ": " + std::to_string(sharedBytes) +
-              " bytes of dynamic shared memory, and " + std::to_string(kernel.dynamicSharedLimit) +
-              " are allowed; CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it");
+          cuda::CUDA_ERROR_INVALID_VALUE, program.name, ": ", text(threads),
+          " threads, and .reqntid says ", program.requiredThreads);
+  require(sharedBytes <= kernel.dynamicSharedLimit, cuda::CUDA_ERROR_INVALID_VALUE, program.name,
+          ": ", sharedBytes, " bytes of dynamic shared memory, and ", kernel.dynamicSharedLimit,
+          " are allowed; CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES raises it");
 }
 
 void launch(Kernel &kernel, Extent blocks, Extent threads, unsigned sharedBytes, Stream &stream,
             void **values) {
-  require(&stream.device() == kernel.device, cuda::CUDA_ERROR_INVALID_HANDLE,
-          kernel.program->name + ": the stream and the kernel are of two devices");
+  require(&stream.device() == kernel.device, cuda::CUDA_ERROR_INVALID_HANDLE, kernel.program->name,
+          ": the stream and the kernel are of two devices");
   checkGeometry(kernel, blocks, threads, sharedBytes);
   Launch made{kernel.program, blocks, threads, sharedBytes,
               std::vector<std::byte>(kernel.program->parameterBytes)};
   for (size_t i = 0; i < kernel.program->parameters.size(); ++i) {
     const Parameter &parameter = kernel.program->parameters[i];
-    require(values && values[i], cuda::CUDA_ERROR_INVALID_VALUE,
-            kernel.program->name + ": parameter " + std::to_string(i) + " is missing");
+    require(values && values[i], cuda::CUDA_ERROR_INVALID_VALUE, kernel.program->name,
+            ": parameter ", i, " is missing");
     std::memcpy(made.parameters.data() + parameter.offset, values[i], parameter.bytes);
   }
   stream.submit({"kernel " + kernel.program->name,
@@ -166,11 +160,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned count,
 CUresult cuModuleUnload(CUmodule module) {
   return enter(__func__, [&] {
     std::unique_ptr<dtc::emulator::Module> taken = handles<dtc::emulator::Module>().take(module);
-    taken->device->synchronize();
-    for (uint64_t address : taken->variables) {
-      taken->device->history().forget(taken->device->memory().find(address));
-      taken->device->memory().release(address);
-    }
+    taken->device->free(taken->variables);
   });
 }
 
@@ -178,8 +168,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
   return enter(__func__, [&] {
     auto &kernels = handles<dtc::emulator::Module>().find(module).kernels;
     auto at = kernels.find(name);
-    require(at != kernels.end(), CUDA_ERROR_NOT_FOUND,
-            std::string("the module has no kernel '") + name + "'");
+    require(at != kernels.end(), CUDA_ERROR_NOT_FOUND, "the module has no kernel '", name, "'");
     *function = reinterpret_cast<CUfunction>(at->second.get());
   });
 }
@@ -200,8 +189,8 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
     Kernel &kernel = kernelOf(function);
     unsigned most = DeviceLimits::sharedPerBlockOptIn - kernel.program->sharedBytes;
     require(value >= 0 && static_cast<unsigned>(value) <= most, CUDA_ERROR_INVALID_VALUE,
-            kernel.program->name + ": " + std::to_string(value) +
-                " bytes of dynamic shared memory, and " + std::to_string(most) + " are possible");
+            kernel.program->name, ": ", value, " bytes of dynamic shared memory, and ", most,
+            " are possible");
     kernel.dynamicSharedLimit = static_cast<unsigned>(value);
   });
 }

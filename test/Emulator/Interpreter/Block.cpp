@@ -39,8 +39,7 @@ unsigned Block::lanesOf(unsigned warp) const {
 }
 
 std::string Block::position() const {
-  return "(" + std::to_string(place.x) + ", " + std::to_string(place.y) + ", " +
-         std::to_string(place.z) + ")";
+  return concat("(", place.x, ", ", place.y, ", ", place.z, ")");
 }
 
 void Block::run(Extent position) {
@@ -71,12 +70,11 @@ void Block::releaseBarrier() {
   for (const Warp &warp : warps) {
     if (warp.state() == Warp::State::Exited)
       waiting->fail(cuda::CUDA_ERROR_LAUNCH_FAILED, *waiting->waitsAt, 0,
-                    "divergent barrier: warp " + std::to_string(warp.index()) +
-                        " has exited without arriving");
+                    "divergent barrier: warp ", warp.index(), " has exited without arriving");
     if (warp.waitsAt->immediate != waiting->waitsAt->immediate)
       waiting->fail(cuda::CUDA_ERROR_LAUNCH_FAILED, *waiting->waitsAt, 0,
-                    "divergent barrier: warp " + std::to_string(warp.index()) + " waits at line " +
-                        std::to_string(warp.waitsAt->line));
+                    "divergent barrier: warp ", warp.index(), " waits at line ",
+                    warp.waitsAt->line);
   }
   sharedMemory.nextEpoch();
   for (Warp &warp : warps)

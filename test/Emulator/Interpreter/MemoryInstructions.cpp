@@ -20,9 +20,8 @@ void requireAligned(Warp &warp, const Instruction &at, uint32_t mask,
   if (!isMisaligned)
     return;
   unsigned lane = std::countr_zero(isMisaligned);
-  warp.fail(cuda::CUDA_ERROR_MISALIGNED_ADDRESS, at, lane,
-            "misaligned: address " + hex(addresses[lane]) + " of an access of " +
-                std::to_string(bytes) + " bytes");
+  warp.fail(cuda::CUDA_ERROR_MISALIGNED_ADDRESS, at, lane, "misaligned: address ",
+            hex(addresses[lane]), " of an access of ", bytes, " bytes");
 }
 
 bool isContiguous(uint32_t mask, const Lanes<uint64_t> &addresses, unsigned bytes) {
@@ -34,10 +33,11 @@ bool isContiguous(uint32_t mask, const Lanes<uint64_t> &addresses, unsigned byte
   return maskOf(addresses - steps == addresses[0]) == kAllLanes;
 }
 
+template <typename... Part>
 [[noreturn]] void outOfBounds(Warp &warp, const Instruction &at, unsigned lane, uint64_t address,
-                              unsigned bytes, const std::string &where) {
-  warp.fail(cuda::CUDA_ERROR_ILLEGAL_ADDRESS, at, lane,
-            "out of bounds: " + std::to_string(bytes) + " bytes at " + hex(address) + where);
+                              unsigned bytes, const Part &...where) {
+  warp.fail(cuda::CUDA_ERROR_ILLEGAL_ADDRESS, at, lane, "out of bounds: ", bytes, " bytes at ",
+            hex(address), where...);
 }
 
 /// Checks that every lane stays in a live allocation.
@@ -52,8 +52,8 @@ void requireInBounds(Warp &warp, const Instruction &at, uint32_t mask,
     unsigned lane = std::countr_zero(isOutside);
     Range range = warp.block().memory().find(addresses[lane]);
     if (range.begin == range.end || addresses[lane] + bytes > range.end)
-      outOfBounds(warp, at, lane, addresses[lane], bytes,
-                  ", which is " + warp.block().memory().describe(addresses[lane]));
+      outOfBounds(warp, at, lane, addresses[lane], bytes, ", which is ",
+                  warp.block().memory().describe(addresses[lane]));
     cached = range;
     isOutside &= outside();
   }
@@ -126,8 +126,8 @@ void accessShared(Warp &warp, const Instruction &at, uint32_t mask,
   forLanes(mask, [&](unsigned lane) {
     uint64_t address = addresses[lane];
     if (address + bytes > shared.size() || address + bytes < address)
-      outOfBounds(warp, at, lane, address, bytes,
-                  " of the block's " + std::to_string(shared.size()) + " bytes of shared memory");
+      outOfBounds(warp, at, lane, address, bytes, " of the block's ", shared.size(),
+                  " bytes of shared memory");
     uint32_t thread = warp.firstThread() + lane, offset = static_cast<uint32_t>(address);
     std::string complaint = IsRead ? shared.read(offset, bytes, thread, warp.epoch)
                                    : shared.write(offset, bytes, thread, warp.epoch);

@@ -1,5 +1,7 @@
 #include "Emulator/Interpreter/SharedMemory.h"
 
+#include "Emulator/Device/Fault.h"
+
 #include <algorithm>
 
 namespace dtc::emulator {
@@ -7,8 +9,8 @@ namespace dtc::emulator {
 namespace {
 
 std::string race(const char *does, const char *did, uint32_t other, uint32_t offset) {
-  return std::string("shared-memory race: it ") + does + " shared byte " + std::to_string(offset) +
-         " that thread " + std::to_string(other) + " " + did + " since the last barrier";
+  return concat("shared-memory race: it ", does, " shared byte ", offset, " that thread ", other,
+                " ", did, " since the last barrier");
 }
 
 } // namespace

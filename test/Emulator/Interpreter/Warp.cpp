@@ -90,8 +90,8 @@ void Warp::branchIndirect(const Instruction &at, uint32_t mask) {
     parts.push_back({path.pc + 1, 0, rest});
   forLanes(mask, [&](unsigned lane) {
     if (index[lane] >= table.size())
-      fail(cuda::CUDA_ERROR_ILLEGAL_INSTRUCTION, at, lane,
-           "index " + std::to_string(index[lane]) + " is outside of the branch's targets");
+      fail(cuda::CUDA_ERROR_ILLEGAL_INSTRUCTION, at, lane, "index ", index[lane],
+           " is outside of the branch's targets");
     for (Path &part : parts)
       if (part.pc == table[index[lane]]) {
         part.mask |= 1u << lane;
@@ -127,19 +127,17 @@ void Warp::exit(uint32_t lanes) {
 void Warp::arrive(const Instruction &at, uint32_t mask) {
   if (mask != live || owner.hasExited(*this))
     fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, std::countr_zero(mask),
-         "divergent barrier: " + std::to_string(std::popcount(mask)) + " of the warp's " +
-             std::to_string(owner.lanesOf(number)) + " threads arrive");
+         "divergent barrier: ", std::popcount(mask), " of the warp's ", owner.lanesOf(number),
+         " threads arrive");
   waitsAt = &at;
   current = State::AtBarrier;
 }
 
-void Warp::fail(int code, const Instruction &at, unsigned lane, const std::string &what) const {
-  std::string text = at.line > 0 && static_cast<size_t>(at.line) <= program.lines.size()
-                         ? program.lines[at.line - 1]
-                         : "";
-  throw Fault(code, "kernel " + program.name + ", PTX line " + std::to_string(at.line) + " (" +
-                        text + "), block " + owner.position() + ", thread " +
-                        std::to_string(firstThread() + lane) + ": " + what);
+std::string Warp::place(const Instruction &at, unsigned lane) const {
+  bool hasLine = at.line > 0 && static_cast<size_t>(at.line) <= program.lines.size();
+  return concat("kernel ", program.name, ", PTX line ", at.line, " (",
+                hasLine ? program.lines[at.line - 1] : "", "), block ", owner.position(),
+                ", thread ", firstThread() + lane, ": ");
 }
 
 } // namespace dtc::emulator

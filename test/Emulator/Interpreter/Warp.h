@@ -1,6 +1,7 @@
 // A warp: its registers, and which of its lanes are where.
 #pragma once
 
+#include "Emulator/Device/Fault.h"
 #include "Emulator/Interpreter/Lanes.h"
 #include "Emulator/Interpreter/Program.h"
 
@@ -45,8 +46,11 @@ public:
   }
 
   /// Ends the kernel: "kernel softmax, line 40 (ld.global…), block 3, thread 17: …".
+  template <typename... Part>
   [[noreturn]] void fail(int code, const Instruction &at, unsigned lane,
-                         const std::string &what) const;
+                         const Part &...what) const {
+    throw Fault(code, place(at, lane), what...);
+  }
 
   Block &block() { return owner; }
   unsigned index() const { return number; }
@@ -63,6 +67,7 @@ private:
     uint32_t pc, reconvergence, mask;
   };
 
+  std::string place(const Instruction &at, unsigned lane) const;
   std::byte *registers() { return const_cast<std::byte *>(files[0]); }
   void branch(const Instruction &at, uint32_t taken);
   void branchIndirect(const Instruction &at, uint32_t mask);

@@ -14,13 +14,12 @@ void requireMembers(Warp &warp, const Instruction &at, uint32_t mask, OperandCod
   uint32_t members = masks[std::countr_zero(mask)];
   forLanes(mask, [&](unsigned lane) {
     if (masks[lane] != members || !(members >> lane & 1))
-      warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, lane,
-                "its member mask is " + hex(masks[lane]) +
-                    ", which differs among lanes or lacks this one");
+      warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, lane, "its member mask is ", hex(masks[lane]),
+                ", which differs among lanes or lacks this one");
   });
   if (uint32_t missing = members & warp.liveLanes() & ~mask)
-    warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, std::countr_zero(mask),
-              "divergent: lanes " + hex(missing) + " of its member mask aren't here");
+    warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, std::countr_zero(mask), "divergent: lanes ",
+              hex(missing), " of its member mask aren't here");
 }
 
 /// Operands: result, value, lanes' difference, clamp and segments, members.
@@ -34,8 +33,8 @@ void shuffleButterfly(Warp &warp, const Instruction &at, uint32_t mask) {
     if (source > last)
       return;
     if (!(mask >> source & 1))
-      warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, lane,
-                "it reads lane " + std::to_string(source) + ", which doesn't take part");
+      warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, lane, "it reads lane ", source,
+                ", which doesn't take part");
     result[lane] = a[source];
   });
   warp.write<uint32_t>(at.operands[0], result, mask);

@@ -4,7 +4,6 @@
 #include "Emulator/NCCL/Clique.h"
 
 #include <cstring>
-#include <thread>
 
 #define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
 namespace dtc::cuda {
@@ -30,12 +29,8 @@ struct Communicator {
   /// Each operation has a copy, which lies on a stream or in a graph.
   std::shared_ptr<int> uses = std::make_shared<int>();
 
-  void join() {
-    clique->join(rank, device);
-    buffers = std::make_shared<TakenMemory>(device->memory());
-    buffers->growTo(settings().communicatorBytes / 2);
-  }
   void connect() const { buffers->growTo(settings().communicatorBytes); }
+  Answer state() const { return clique->ask({Request::State}); }
 
   /// A split that this rank has asked for, and not all others.
   struct Split {
@@ -52,7 +47,7 @@ struct OpenGroup {
   struct Entry {
     Communicator *communicator;
     Stream *stream;
-    std::vector<Message> messages;
+    Messages messages;
   };
   std::vector<Entry> entries;
   std::vector<Communicator *> initialized;
@@ -71,6 +66,15 @@ template <typename Body> ncclResult_t enterLibrary(const char *function, Body &&
   }
 }
 
+ncclComm_t makeCommunicator(std::shared_ptr<Clique> clique, unsigned rank, Device *device,
+                            bool isBlocking) {
+  clique->ask({Request::Join, rank, device});
+  auto made = std::make_unique<Communicator>(std::move(clique), rank, device, isBlocking);
+  made->buffers = std::make_shared<TakenMemory>(device->memory());
+  made->buffers->growTo(settings().communicatorBytes / 2);
+  return handles<Communicator>().add<ncclComm_t>(std::move(made));
+}
+
 bool isBlocking(const ncclConfig_t *config) {
   if (!config)
     return true;
@@ -81,12 +85,12 @@ bool isBlocking(const ncclConfig_t *config) {
 
 Communicator &usable(ncclComm_t handle) {
   Communicator &communicator = handles<Communicator>().find(handle);
-  require(communicator.clique->isComplete(), ncclInvalidUsage,
+  Answer state = communicator.state();
+  require(state.isTrue, ncclInvalidUsage,
           "the communicator is used before all of its ranks have joined");
   require(!communicator.split, ncclInvalidUsage,
           "the communicator is used while it is being split");
-  std::string failure = communicator.clique->failure();
-  require(failure.empty(), ncclRemoteError, failure);
+  require(state.text.empty(), ncclRemoteError, state.text);
   return communicator;
 }
 
@@ -96,31 +100,40 @@ ncclResult_t finishJoining(Communicator &communicator) {
     return ncclSuccess;
   }
   if (communicator.isBlocking)
-    communicator.clique->awaitComplete(communicator.rank);
-  return communicator.clique->isComplete() ? ncclSuccess : ncclInProgress;
+    communicator.clique->ask({Request::AwaitComplete, communicator.rank});
+  return communicator.state().isTrue ? ncclSuccess : ncclInProgress;
 }
 
-void requireOverlapFree(const Contribution &part, unsigned rank, size_t ranks) {
-  Range source = part.sourceRange(ranks), target = part.targetRange(ranks);
-  uint64_t shift = rank * part.count * bytesOf(part.type);
-  bool isInPlace = part.kind == Collective::AllReduce   ? part.source == part.target
-                   : part.kind == Collective::AllGather ? part.source == part.target + shift
-                                                        : part.target == part.source + shift;
-  require(isInPlace || source.end <= target.begin || target.end <= source.begin,
-          ncclInvalidArgument,
-          "source and target of " + part.text() + " overlap, and it isn't in place");
+/// The bytes that messages read and write.
+Accesses accessesOf(const Messages &messages) {
+  Accesses accesses;
+  for (const Message &message : messages)
+    (message.isSend ? accesses.reads : accesses.writes).push_back(message.range());
+  sortAndJoin(accesses.reads);
+  sortAndJoin(accesses.writes);
+  return accesses;
 }
 
-/// Carried out by the rank's stream. What was aborted has touched nothing.
-Accesses meet(const Communicator &communicator, Contribution part) {
-  size_t ranks = communicator.clique->size();
-  Range source = part.sourceRange(ranks), target = part.targetRange(ranks);
-  DeviceMemory &memory = communicator.device->memory();
-  part.sourceBytes = memory.translate(source.begin, source.end - source.begin);
-  part.targetBytes = memory.translate(target.begin, target.end - target.begin);
-  if (!communicator.clique->meet(communicator.rank, part))
-    return {};
-  return {{source}, {target}};
+/// What the rank's stream carries out. What was aborted has touched nothing.
+std::function<Accesses()> taskOf(const Communicator &communicator, const Question &question,
+                                 Messages messages) {
+  return [question, messages = std::move(messages), own = communicator]() mutable -> Accesses {
+    for (Message &message : messages)
+      message.data = own.device->memory().translate(message.address, message.bytes());
+    bool isDone = own.clique->ask(question, messages).isTrue;
+    return isDone ? accessesOf(messages) : Accesses{};
+  };
+}
+
+void requireOverlapFree(const Question &question, const Message &source, const Message &target) {
+  uint64_t shift = question.rank * question.count * bytesOf(question.type);
+  bool isGather = question.kind == Collective::AllGather;
+  bool isScatter = question.kind == Collective::ReduceScatter;
+  bool isInPlace =
+      source.address + (isScatter ? shift : 0) == target.address + (isGather ? shift : 0);
+  Range read = source.range(), written = target.range();
+  require(isInPlace || read.end <= written.begin || written.end <= read.begin, ncclInvalidArgument,
+          "source and target of ", describe(question), " overlap, and it isn't in place");
 }
 
 ncclResult_t collective(Collective kind, const void *source, void *target, size_t count,
@@ -130,33 +143,26 @@ ncclResult_t collective(Collective kind, const void *source, void *target, size_
   Stream &stream = streamOf(streamHandle);
   require(&stream.device() == communicator.device, ncclInvalidUsage,
           "the stream is of another device than the communicator");
-  Contribution part{
-      kind,     reinterpret_cast<uint64_t>(source), reinterpret_cast<uint64_t>(target), count, type,
-      reduction};
   bool isKnown = reduction == ncclSum || reduction == ncclMax || reduction == ncclMin;
   require(isKnown, ncclInvalidArgument, "the emulator lacks a reduction");
-  bytesOf(type);
-  requireOverlapFree(part, communicator.rank, communicator.clique->size());
+  Question question{Request::Collect, communicator.rank, nullptr, kind, count, type, reduction};
+  size_t all = count * communicator.clique->size;
+  Message read{true, 0, reinterpret_cast<uint64_t>(source),
+               kind == Collective::ReduceScatter ? all : count, type};
+  Message written{false, 0, reinterpret_cast<uint64_t>(target),
+                  kind == Collective::AllGather ? all : count, type};
+  requireOverlapFree(question, read, written);
   communicator.connect();
   if (count > 0)
-    stream.submit({part.text(), [part, own = communicator] { return meet(own, part); }});
+    stream.submit({describe(question), taskOf(communicator, question, {read, written})});
   return ncclSuccess;
-}
-
-Accesses exchange(const Communicator &communicator, std::vector<Message> messages) {
-  for (Message &message : messages)
-    message.data = communicator.device->memory().translate(message.address, message.bytes());
-  if (!communicator.clique->exchange(communicator.rank, messages))
-    return {};
-  return accessesOf(messages);
 }
 
 void submitMessages() {
   for (OpenGroup::Entry &entry : group.entries) {
-    std::string name = std::to_string(entry.messages.size()) + " sends and receives";
-    entry.stream->submit({name, [messages = std::move(entry.messages), own = *entry.communicator] {
-                            return exchange(own, messages);
-                          }});
+    Question question{Request::Exchange, entry.communicator->rank};
+    entry.stream->submit({concat(entry.messages.size(), " sends and receives"),
+                          taskOf(*entry.communicator, question, entry.messages)});
   }
   group.entries.clear();
 }
@@ -165,8 +171,8 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
                      ncclComm_t handle, CUstream streamHandle) {
   Communicator &communicator = usable(handle);
   Stream &stream = streamOf(streamHandle);
-  require(peer >= 0 && static_cast<size_t>(peer) < communicator.clique->size(), ncclInvalidArgument,
-          "there is no rank " + std::to_string(peer));
+  require(peer >= 0 && static_cast<size_t>(peer) < communicator.clique->size, ncclInvalidArgument,
+          "there is no rank ", peer);
   bytesOf(type);
   communicator.connect();
   Message made{isSend, static_cast<unsigned>(peer), reinterpret_cast<uint64_t>(address), count,
@@ -188,9 +194,9 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
 void awaitUnused(const Communicator &communicator) {
   auto deadline = std::chrono::steady_clock::now() + settings().collectiveTimeout.load();
   while (communicator.uses.use_count() > 1) {
-    require(std::chrono::steady_clock::now() < deadline, ncclInternalError,
-            "rank " + std::to_string(communicator.rank) +
-                " would wait forever for a graph that has captured the communicator");
+    require(std::chrono::steady_clock::now() < deadline, ncclInternalError, "rank ",
+            communicator.rank,
+            " would wait forever for a graph that has captured the communicator");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
@@ -201,22 +207,19 @@ bool finishSplit(Communicator &parent) {
   if (!parent.split)
     return true;
   const Communicator::Split &asked = *parent.split;
-  auto members = parent.clique->split(parent.rank, parent.splits, asked.color, asked.key);
-  if (!members)
+  Answer part = parent.clique->ask({.request = Request::Split,
+                                    .rank = parent.rank,
+                                    .number = parent.splits,
+                                    .color = asked.color,
+                                    .key = asked.key});
+  if (!part.isTrue)
     return false;
   if (asked.color >= 0 && !*asked.result) {
-    auto made = std::make_unique<Communicator>();
-    made->clique = cliqueNamed(parent.clique->title() + "/" + std::to_string(parent.splits) + "." +
-                                   std::to_string(asked.color),
-                               members->size());
-    made->rank = static_cast<unsigned>(std::find(members->begin(), members->end(), parent.rank) -
-                                       members->begin());
-    made->device = parent.device;
-    made->isBlocking = asked.isBlocking;
-    made->join();
-    *asked.result = handles<Communicator>().add<ncclComm_t>(std::move(made));
+    std::string name = concat(parent.clique->title, "/", parent.splits, ".", asked.color);
+    *asked.result =
+        makeCommunicator(cliqueNamed(name, part.ranks), part.rank, parent.device, asked.isBlocking);
   }
-  if (asked.color >= 0 && !handles<Communicator>().find(*asked.result).clique->isComplete())
+  if (asked.color >= 0 && !handles<Communicator>().find(*asked.result).state().isTrue)
     return false;
   parent.split.reset();
   return true;
@@ -231,8 +234,8 @@ ncclResult_t split(Communicator &parent, int color, int key, ncclComm_t *result,
   while (!finishSplit(parent)) {
     if (!parent.isBlocking)
       return ncclInProgress;
-    require(std::chrono::steady_clock::now() < deadline, ncclRemoteError,
-            "rank " + std::to_string(parent.rank) + " waited in ncclCommSplit");
+    require(std::chrono::steady_clock::now() < deadline, ncclRemoteError, "rank ", parent.rank,
+            " waited in ncclCommSplit");
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return ncclSuccess;
@@ -264,9 +267,8 @@ const char *ncclGetErrorString(ncclResult_t result) {
 
 const char *ncclGetLastError(ncclComm_t comm) {
   if (comm)
-    if (std::string failure = handles<Communicator>().find(comm).clique->failure();
-        !failure.empty())
-      lastError = failure;
+    if (Answer state = handles<Communicator>().find(comm).state(); !state.text.empty())
+      lastError = state.text;
   return lastError.c_str();
 }
 
@@ -282,18 +284,12 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t *config) {
   return enterLibrary(__func__, [&] {
-    require(ranks > 0 && rank >= 0 && rank < ranks, ncclInvalidArgument,
-            "rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " can't exist");
-    auto made = std::make_unique<Communicator>();
-    made->isBlocking = isBlocking(config);
-    made->clique = cliqueNamed(std::string(id.internal, strnlen(id.internal, sizeof(id.internal))),
-                               static_cast<size_t>(ranks));
-    made->rank = static_cast<unsigned>(rank);
-    made->device = &currentDevice();
-    made->join();
-    Communicator &joined = *made;
-    *comm = handles<Communicator>().add<ncclComm_t>(std::move(made));
-    return finishJoining(joined);
+    require(ranks > 0 && rank >= 0 && rank < ranks, ncclInvalidArgument, "rank ", rank, " of ",
+            ranks, " can't exist");
+    std::string name(id.internal, strnlen(id.internal, sizeof(id.internal)));
+    *comm = makeCommunicator(cliqueNamed(name, static_cast<size_t>(ranks)),
+                             static_cast<unsigned>(rank), &currentDevice(), isBlocking(config));
+    return finishJoining(handles<Communicator>().find(*comm));
   });
 }
 
@@ -305,9 +301,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newC
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   return enterLibrary(__func__, [&] {
     Communicator &asked = handles<Communicator>().find(comm);
-    *error = !asked.clique->failure().empty()                   ? ncclRemoteError
-             : asked.clique->isComplete() && finishSplit(asked) ? ncclSuccess
-                                                                : ncclInProgress;
+    Answer state = asked.state();
+    *error = !state.text.empty()                  ? ncclRemoteError
+             : state.isTrue && finishSplit(asked) ? ncclSuccess
+                                                  : ncclInProgress;
     return ncclSuccess;
   });
 }
@@ -316,7 +313,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return enterLibrary(__func__, [&] {
     hangIfAsked("ncclCommAbort");
     std::unique_ptr<Communicator> taken = handles<Communicator>().take(comm);
-    taken->clique->abort(taken->rank);
+    taken->clique->ask({Request::Abort, taken->rank});
     awaitUnused(*taken);
     return ncclSuccess;
   });
@@ -343,7 +340,7 @@ ncclResult_t ncclGroupEnd() {
     std::vector<Communicator *> initialized = std::move(group.initialized);
     group.initialized.clear();
     for (Communicator *communicator : initialized)
-      communicator->clique->awaitComplete(communicator->rank);
+      communicator->clique->ask({Request::AwaitComplete, communicator->rank});
     return ncclSuccess;
   });
 }

@@ -1,66 +1,125 @@
 #include "Emulator/NCCL/Clique.h"
 
+#include "Emulator/Device/Device.h"
 #include "Emulator/Device/Fault.h"
 #include "Emulator/Device/Settings.h"
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 namespace dtc::emulator {
 
 using namespace dtc::cuda;
 
-std::string Contribution::text() const {
-  constexpr const char *names[] = {"all_reduce", "all_gather", "reduce_scatter"};
-  std::string text = std::string(names[static_cast<int>(kind)]) + " of " + std::to_string(count) +
-                     " " + nameOf(type);
-  return kind == Collective::AllGather ? text : text + " (" + nameOf(reduction) + ")";
+std::string describe(const Question &collective) {
+  constexpr const char *kinds[] = {"all_reduce", "all_gather", "reduce_scatter"};
+  constexpr const char *reductions[] = {"sum", "product", "maximum", "minimum", "average"};
+  std::string text = concat(kinds[static_cast<int>(collective.kind)], " of ", collective.count, " ",
+                            nameOf(collective.type));
+  return collective.kind == Collective::AllGather
+             ? text
+             : concat(text, " (", reductions[collective.reduction], ")");
 }
 
-Range Contribution::sourceRange(size_t ranks) const {
-  uint64_t elements = kind == Collective::ReduceScatter ? count * ranks : count;
-  return {source, source + elements * bytesOf(type)};
+namespace {
+
+class LocalClique : public Clique {
+public:
+  LocalClique(const std::string &name, size_t size)
+      : Clique(name, size), members(size), rounds(size, 0), aborted(size, false) {}
+
+  Answer ask(const Question &question, const Messages &messages) override {
+    Lock lock(mutex);
+    try {
+      return answer(lock, question, messages);
+    } catch (const Aborted &) {
+      return {false};
+    }
+  }
+
+private:
+  struct Round {
+    std::map<unsigned, std::pair<Question, Messages>> parts;
+    bool isDone = false;
+    size_t left = 0;
+  };
+  struct Pending {
+    Message message;
+    std::shared_ptr<bool> isDone;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+  struct Aborted {}; ///< thrown out of a wait
+
+  Answer answer(Lock &lock, const Question &question, const Messages &messages);
+  void join(const Question &question);
+  void collect(Lock &lock, const Question &question, const Messages &messages);
+  void carryOut(const Round &round);
+  void exchange(Lock &lock, unsigned rank, const Messages &messages);
+  std::shared_ptr<bool> post(unsigned rank, const Message &message);
+  Answer split(const Question &question);
+  void requireUsable(Lock &lock, unsigned rank);
+  template <typename Condition>
+  void await(Lock &lock, unsigned rank, const std::string &what, Condition &&condition);
+  template <typename... Part> [[noreturn]] void fail(const Part &...parts);
+  std::string missing(const std::string &what) const;
+  bool isComplete() const {
+    return std::ranges::all_of(members, [](const auto &member) { return member.has_value(); });
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::optional<Device *>> members; // by rank; none until it has joined
+  std::vector<uint64_t> rounds;                 // how many collectives each rank has begun
+  std::map<uint64_t, Round> open;
+  std::map<std::pair<unsigned, unsigned>, std::deque<Pending>> sends,
+      receives; // by source and target
+  /// Color and key by rank, of each split.
+  std::map<uint64_t, std::map<unsigned, std::pair<int, int>>> splits;
+  std::string failed;
+  std::vector<bool> aborted; // by rank
+};
+
+Answer LocalClique::answer(Lock &lock, const Question &question, const Messages &messages) {
+  switch (question.request) {
+  case Request::Join:
+    join(question);
+    break;
+  case Request::State:
+    return {.isTrue = isComplete(), .text = failed};
+  case Request::AwaitComplete:
+    await(lock, question.rank, concat("the initialization of a communicator of ", size, " ranks"),
+          [&] { return isComplete(); });
+    break;
+  case Request::Collect:
+    collect(lock, question, messages);
+    break;
+  case Request::Exchange:
+    exchange(lock, question.rank, messages);
+    break;
+  case Request::Split:
+    return split(question);
+  case Request::Abort:
+    // The rank's waits end, and no device fails. As with NCCL over NVLink, no other rank learns of
+    // it: each waits until it has aborted its own.
+    aborted[question.rank] = true;
+    changed.notify_all();
+  }
+  return {};
 }
 
-Range Contribution::targetRange(size_t ranks) const {
-  uint64_t elements = kind == Collective::AllGather ? count * ranks : count;
-  return {target, target + elements * bytesOf(type)};
-}
-
-void LocalClique::fail(const std::string &message) {
+template <typename... Part> void LocalClique::fail(const Part &...parts) {
   if (failed.empty())
-    failed = message;
+    failed = concat(parts...);
   changed.notify_all();
-  throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator " + title() + ": " + message);
+  throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator ", title, ": ", parts...);
 }
 
-Accesses accessesOf(const std::vector<Message> &messages) {
-  Accesses accesses;
-  for (const Message &message : messages)
-    (message.isSend ? accesses.reads : accesses.writes)
-        .push_back({message.address, message.address + message.bytes()});
-  sortAndJoin(accesses.reads);
-  sortAndJoin(accesses.writes);
-  return accesses;
-}
-
-void LocalClique::join(unsigned rank, Device *device) {
-  Lock lock(mutex);
-  if (rank >= size() || members[rank])
-    throw Fault(ncclInvalidArgument, "rank " + std::to_string(rank) + " of " +
-                                         std::to_string(size()) + " exists already or can't exist");
-  members[rank] = device;
+void LocalClique::join(const Question &question) {
+  require(question.rank < size && !members[question.rank], ncclInvalidArgument, "rank ",
+          question.rank, " of ", size, " exists already or can't exist");
+  members[question.rank] = question.device;
   changed.notify_all();
-}
-
-bool LocalClique::hasAll() const {
-  return std::all_of(members.begin(), members.end(),
-                     [](const auto &member) { return member.has_value(); });
-}
-
-bool LocalClique::isComplete() {
-  Lock lock(mutex);
-  return hasAll();
 }
 
 template <typename Condition>
@@ -71,59 +130,47 @@ void LocalClique::await(Lock &lock, unsigned rank, const std::string &what, Cond
     if (aborted[rank])
       throw Aborted();
     if (!failed.empty())
-      throw Fault(CUDA_ERROR_LAUNCH_FAILED, "NCCL, communicator " + title() + ": " + failed, true);
-    for (unsigned other = 0; other < size(); ++other)
+      throw Fault::reported(CUDA_ERROR_LAUNCH_FAILED,
+                            concat("NCCL, communicator ", title, ": ", failed));
+    for (unsigned other = 0; other < size; ++other)
       if (Device *device = members[other].value_or(nullptr); device && device->hasFailed())
-        fail("rank " + std::to_string(rank) + " waits in " + what + ", and the device of rank " +
-             std::to_string(other) + " has failed");
+        fail("rank ", rank, " waits in ", what, ", and the device of rank ", other, " has failed");
     if (std::chrono::steady_clock::now() > deadline)
-      fail("rank " + std::to_string(rank) + " waited " + std::to_string(timeout.count()) +
-           " s in " + missing(what));
+      fail("rank ", rank, " waited ", timeout.count(), " s in ", missing(what));
     changed.wait_for(lock, std::chrono::milliseconds(50));
   }
 }
 
-LocalClique::Lock LocalClique::begin(unsigned rank) {
-  Lock lock(mutex);
-  if (std::ranges::count(aborted, true) > 0)
+/// Of an operation that begins. After an abort or a failure, ranks that gave their parts before may
+/// use that memory again, so that none comes to pass.
+void LocalClique::requireUsable(Lock &lock, unsigned rank) {
+  if (std::ranges::count(aborted, true) > 0 || !failed.empty())
     await(lock, rank, "what another rank has aborted", [] { return false; });
-  return lock;
 }
 
 std::string LocalClique::missing(const std::string &what) const {
   std::string text = what + "; collectives begun by rank:";
-  for (unsigned rank = 0; rank < size(); ++rank)
-    text += (members[rank] ? " " + std::to_string(rounds[rank]) : std::string(" (not joined)"));
+  for (unsigned rank = 0; rank < size; ++rank)
+    text += members[rank] ? concat(" ", rounds[rank]) : " (not joined)";
   return text;
 }
 
-void LocalClique::awaitComplete(unsigned rank) {
-  Lock lock(mutex);
-  await(lock, rank, "the initialization of a communicator of " + std::to_string(size()) + " ranks",
-        [&] { return hasAll(); });
-}
-
-void LocalClique::requireAgreement(const Round &round, unsigned rank) {
-  const Contribution &mine = round.contributions.at(rank);
-  for (const auto &[other, theirs] : round.contributions)
-    if (!theirs.agrees(mine))
-      fail("ranks disagree about collective " + std::to_string(rounds[rank]) + ": rank " +
-           std::to_string(rank) + " has " + mine.text() + ", rank " + std::to_string(other) +
-           " has " + theirs.text());
-}
-
-void LocalClique::takePart(unsigned rank, const Contribution &contribution) {
-  Lock lock = begin(rank);
-  uint64_t number = ++rounds[rank];
-  Round &round = open.try_emplace(number, Round{{}, false, size()}).first->second;
-  round.contributions[rank] = contribution;
-  requireAgreement(round, rank);
-  if (round.contributions.size() == size()) {
+void LocalClique::collect(Lock &lock, const Question &question, const Messages &messages) {
+  requireUsable(lock, question.rank);
+  uint64_t number = ++rounds[question.rank];
+  Round &round = open.try_emplace(number, Round{{}, false, size}).first->second;
+  std::string mine = describe(question);
+  for (const auto &[other, part] : round.parts)
+    if (std::string theirs = describe(part.first); theirs != mine)
+      fail("ranks disagree about collective ", number, ": rank ", question.rank, " has ", mine,
+           ", rank ", other, " has ", theirs);
+  round.parts[question.rank] = {question, messages};
+  if (round.parts.size() == size) {
     carryOut(round);
     round.isDone = true;
     changed.notify_all();
   } else {
-    await(lock, rank, "collective " + std::to_string(number) + ", " + contribution.text(),
+    await(lock, question.rank, concat("collective ", number, ", ", mine),
           [&] { return open[number].isDone; });
   }
   if (--open[number].left == 0)
@@ -131,23 +178,20 @@ void LocalClique::takePart(unsigned rank, const Contribution &contribution) {
 }
 
 void LocalClique::carryOut(const Round &round) {
-  const Contribution &any = round.contributions.begin()->second;
+  const auto &[any, ofAny] = round.parts.begin()->second;
   std::vector<const std::byte *> inputs;
-  uint64_t bytes = any.count * bytesOf(any.type);
-  for (const auto &[rank, part] : round.contributions)
-    inputs.push_back(part.sourceBytes);
+  for (const auto &[rank, part] : round.parts)
+    inputs.push_back(part.second[0].data);
   std::vector<std::byte> result;
-  if (any.kind == Collective::AllGather) {
+  if (any.kind == Collective::AllGather)
     for (const std::byte *input : inputs)
-      result.insert(result.end(), input, input + bytes);
-  } else {
-    size_t count = any.kind == Collective::ReduceScatter ? any.count * size() : any.count;
-    result = reduce({inputs, count, any.type, any.reduction});
-  }
-  for (const auto &[rank, part] : round.contributions) {
-    Range target = part.targetRange(size());
-    uint64_t offset = any.kind == Collective::ReduceScatter ? rank * bytes : 0;
-    std::memcpy(part.targetBytes, result.data() + offset, target.end - target.begin);
+      result.insert(result.end(), input, input + ofAny[0].bytes());
+  else
+    result = reduce(inputs, ofAny[0].count, any.type, any.reduction);
+  for (const auto &[rank, part] : round.parts) {
+    const Message &target = part.second[1];
+    uint64_t offset = any.kind == Collective::ReduceScatter ? rank * target.bytes() : 0;
+    std::memcpy(target.data, result.data() + offset, target.bytes());
   }
 }
 
@@ -164,58 +208,49 @@ std::shared_ptr<bool> LocalClique::post(unsigned rank, const Message &message) {
   const Message &send = message.isSend ? message : other.message;
   const Message &receive = message.isSend ? other.message : message;
   if (send.count != receive.count || send.type != receive.type)
-    fail("rank " + std::to_string(channel.first) + " sends " + std::to_string(send.count) + " " +
-         nameOf(send.type) + ", and rank " + std::to_string(channel.second) + " receives " +
-         std::to_string(receive.count) + " " + nameOf(receive.type));
+    fail("rank ", channel.first, " sends ", send.count, " ", nameOf(send.type), ", and rank ",
+         channel.second, " receives ", receive.count, " ", nameOf(receive.type));
   std::memcpy(receive.data, send.data, send.bytes());
   *other.isDone = true;
   changed.notify_all();
   return other.isDone;
 }
 
-void LocalClique::takePart(unsigned rank, const std::vector<Message> &messages) {
-  Lock lock = begin(rank);
+void LocalClique::exchange(Lock &lock, unsigned rank, const Messages &messages) {
+  requireUsable(lock, rank);
   std::vector<std::shared_ptr<bool>> done;
   for (const Message &message : messages)
     done.push_back(post(rank, message));
   for (size_t i = 0; i < messages.size(); ++i)
     await(lock, rank,
-          std::string(messages[i].isSend ? "a send of " : "a receive of ") +
-              std::to_string(messages[i].count) + " " + nameOf(messages[i].type) +
-              (messages[i].isSend ? " to rank " : " from rank ") + std::to_string(messages[i].peer),
+          concat(messages[i].isSend ? "a send of " : "a receive of ", messages[i].count, " ",
+                 nameOf(messages[i].type), messages[i].isSend ? " to rank " : " from rank ",
+                 messages[i].peer),
           [&] { return *done[i]; });
 }
 
-std::optional<std::vector<unsigned>> LocalClique::split(unsigned rank, uint64_t number, int color,
-                                                        int key) {
-  Lock lock(mutex);
-  auto &requests = splits[number];
-  auto [mine, isNew] = requests.emplace(rank, std::pair(color, key));
-  if (!isNew && mine->second != std::pair(color, key))
-    throw Fault(ncclInvalidUsage, "rank " + std::to_string(rank) +
-                                      " changes its mind about split " + std::to_string(number));
-  if (requests.size() < size())
-    return std::nullopt;
-  std::vector<std::pair<int, unsigned>> order;
+/// A part has the ranks of a color, in the order of their keys.
+Answer LocalClique::split(const Question &question) {
+  auto &requests = splits[question.number];
+  std::pair<int, int> wanted(question.color, question.key);
+  auto [mine, isNew] = requests.emplace(question.rank, wanted);
+  require(mine->second == wanted, ncclInvalidUsage, "rank ", question.rank,
+          " changes its mind about split ", question.number);
+  if (requests.size() < size)
+    return {false};
+  Answer part;
   for (const auto &[other, request] : requests)
-    if (request.first == color)
-      order.emplace_back(request.second, other);
-  std::sort(order.begin(), order.end());
-  std::vector<unsigned> result;
-  for (const auto &[sortedBy, other] : order)
-    result.push_back(other);
-  return result;
+    if (request.first == question.color) {
+      ++part.ranks;
+      part.rank += std::pair(request.second, other) < std::pair(question.key, question.rank);
+    }
+  return part;
 }
 
-void LocalClique::abort(unsigned rank) {
-  Lock lock(mutex);
-  aborted[rank] = true;
-  changed.notify_all();
-}
+} // namespace
 
-std::string LocalClique::failure() {
-  Lock lock(mutex);
-  return failed;
+std::shared_ptr<Clique> makeLocalClique(const std::string &name, size_t size) {
+  return std::make_shared<LocalClique>(name, size);
 }
 
 } // namespace dtc::emulator

@@ -12,62 +12,67 @@ using namespace dtc::cuda;
 
 namespace {
 
-struct Element {
-  ncclDataType_t type;
-  const char *name;
-  unsigned bytes;
-};
-constexpr Element kElements[] = {{ncclInt8, "i8", 1},     {ncclUint8, "u8", 1},
-                                 {ncclInt32, "i32", 4},   {ncclInt64, "i64", 8},
-                                 {ncclFloat16, "f16", 2}, {ncclFloat32, "f32", 4},
-                                 {ncclFloat64, "f64", 8}, {ncclBfloat16, "bf16", 2}};
-
-const Element &elementOf(ncclDataType_t type) {
-  const auto *found = std::ranges::find(kElements, type, &Element::type);
-  require(found != std::end(kElements), ncclInvalidArgument, "unknown type of elements");
-  return *found;
-}
-
-template <typename Sum> Sum combine(Sum a, Sum b, ncclRedOp_t operation) {
-  switch (operation) {
-  case ncclSum:
-    return a + b;
-  case ncclMax:
-    return std::max(a, b);
-  case ncclMin:
-    return std::min(a, b);
-  default:
-    throw Fault(ncclInvalidArgument, "the emulator lacks a reduction");
-  }
-}
+using Inputs = std::vector<const std::byte *>;
+using Bytes = std::vector<std::byte>;
 
 /// Reduces elements as numbers of a type, which `load` and `store` convert from and to memory.
 template <typename Sum, typename Load, typename Store>
-std::vector<std::byte> reduceAs(const ReductionOf &of, Load &&load, Store &&store) {
-  const unsigned bytes = bytesOf(of.type);
-  std::vector<std::byte> result(of.count * bytes);
+Bytes reduceAs(const Inputs &inputs, size_t count, size_t bytes, ncclRedOp_t operation, Load &&load,
+               Store &&store) {
+  Bytes result(count * bytes);
   for (size_t at = 0; at < result.size(); at += bytes) {
-    Sum sum = load(of.inputs.front() + at);
-    for (size_t rank = 1; rank < of.inputs.size(); ++rank)
-      sum = combine<Sum>(sum, load(of.inputs[rank] + at), of.operation);
+    Sum sum = load(inputs.front() + at);
+    for (size_t rank = 1; rank < inputs.size(); ++rank) {
+      Sum other = load(inputs[rank] + at);
+      sum = operation == ncclSum   ? static_cast<Sum>(sum + other)
+            : operation == ncclMax ? std::max(sum, other)
+                                   : std::min(sum, other);
+    }
     store(result.data() + at, sum);
   }
   return result;
 }
 
-template <typename T> std::vector<std::byte> reduceIntegers(const ReductionOf &of) {
+template <typename T>
+Bytes reduceIntegers(const Inputs &inputs, size_t count, ncclRedOp_t operation) {
   auto load = [](const std::byte *place) {
     T value;
     std::memcpy(&value, place, sizeof(T));
     return value;
   };
-  return reduceAs<T>(of, load,
-                     [](std::byte *place, T sum) { std::memcpy(place, &sum, sizeof(T)); });
+  auto store = [](std::byte *place, T sum) { std::memcpy(place, &sum, sizeof(T)); };
+  return reduceAs<T>(inputs, count, sizeof(T), operation, load, store);
 }
 
-template <typename Sum> std::vector<std::byte> reduceFloats(const ReductionOf &of, FloatKind kind) {
-  auto load = [&](const std::byte *place) { return static_cast<Sum>(loadFloat(place, kind)); };
-  return reduceAs<Sum>(of, load, [&](std::byte *place, Sum sum) { storeFloat(place, kind, sum); });
+template <FloatKind Kind>
+Bytes reduceFloats(const Inputs &inputs, size_t count, ncclRedOp_t operation) {
+  using Sum = std::conditional_t<Kind == FloatKind::F64, double, float>;
+  auto load = [](const std::byte *place) { return static_cast<Sum>(loadFloat(place, Kind)); };
+  auto store = [](std::byte *place, Sum sum) { storeFloat(place, Kind, sum); };
+  return reduceAs<Sum>(inputs, count, bytesOf(Kind), operation, load, store);
+}
+
+struct Element {
+  ncclDataType_t type;
+  const char *name;
+  unsigned bytes;
+  Bytes (*reduce)(const Inputs &inputs, size_t count, ncclRedOp_t operation);
+};
+constexpr Element kElements[] = {
+    {ncclInt8, "i8", 1, reduceIntegers<int8_t>},
+    {ncclUint8, "u8", 1, reduceIntegers<uint8_t>},
+    {ncclInt32, "i32", 4, reduceIntegers<int32_t>},
+    {ncclInt64, "i64", 8, reduceIntegers<int64_t>},
+    {ncclFloat16, "f16", 2, reduceFloats<FloatKind::F16>},
+    {ncclFloat32, "f32", 4, reduceFloats<FloatKind::F32>},
+    {ncclFloat64, "f64", 8, reduceFloats<FloatKind::F64>},
+    {ncclBfloat16, "bf16", 2, reduceFloats<FloatKind::BF16>},
+};
+
+const Element &elementOf(ncclDataType_t type) {
+  const auto *found = std::ranges::find(kElements, type, &Element::type);
+  require(found != std::end(kElements), ncclInvalidArgument, "unknown type of elements");
+  return *found;
 }
 
 } // namespace
@@ -76,32 +81,8 @@ unsigned bytesOf(ncclDataType_t type) { return elementOf(type).bytes; }
 
 std::string nameOf(ncclDataType_t type) { return elementOf(type).name; }
 
-std::string nameOf(ncclRedOp_t operation) {
-  constexpr const char *names[] = {"sum", "product", "maximum", "minimum", "average"};
-  return operation < std::size(names) ? names[operation] : "?";
-}
-
-std::vector<std::byte> reduce(const ReductionOf &of) {
-  switch (of.type) {
-  case ncclInt8:
-    return reduceIntegers<int8_t>(of);
-  case ncclUint8:
-    return reduceIntegers<uint8_t>(of);
-  case ncclInt32:
-    return reduceIntegers<int32_t>(of);
-  case ncclInt64:
-    return reduceIntegers<int64_t>(of);
-  case ncclFloat16:
-    return reduceFloats<float>(of, FloatKind::F16);
-  case ncclFloat32:
-    return reduceFloats<float>(of, FloatKind::F32);
-  case ncclFloat64:
-    return reduceFloats<double>(of, FloatKind::F64);
-  case ncclBfloat16:
-    return reduceFloats<float>(of, FloatKind::BF16);
-  default:
-    throw Fault(ncclInvalidArgument, "unknown type of elements");
-  }
+Bytes reduce(const Inputs &inputs, size_t count, ncclDataType_t type, ncclRedOp_t operation) {
+  return elementOf(type).reduce(inputs, count, operation);
 }
 
 } // namespace dtc::emulator

@@ -58,13 +58,13 @@ public:
   }
 
 private:
-  [[noreturn]] void refuse(const std::string &why) const {
-    syntaxError(source.line, "'" + source.name + "': " + why);
+  template <typename... Part> [[noreturn]] void refuse(const Part &...why) const {
+    syntaxError(source.line, "'", source.name, "': ", why...);
   }
 
   const Operand &operand(size_t index, Operand::Kind kind, const char *what) const {
     if (index >= source.operands.size() || source.operands[index].kind != kind)
-      refuse(std::string("it lacks ") + what);
+      refuse("it lacks ", what);
     return source.operands[index];
   }
 
@@ -101,7 +101,7 @@ private:
     if (operand.kind == Operand::Kind::Symbol) {
       auto symbol = program.symbol(operand.name);
       if (!symbol)
-        refuse("unknown name '" + operand.name + "'");
+        refuse("unknown name '", operand.name, "'");
       return program.constant(symbol->address + operand.offset, bytes);
     }
     if (bytes == 0) // a predicate
@@ -124,7 +124,7 @@ private:
   Decoded fromTable() {
     auto [row, end] = instructionTable().equal_range(source.name);
     if (row == end)
-      syntaxError(source.line, "unknown instruction '" + source.name + "'");
+      syntaxError(source.line, "unknown instruction '", source.name, "'");
     std::vector<Operand> operands = flatOperands();
     auto isFitting = [&](const InstructionRow &row) {
       bool fit = operands.size() == row.bytes.size();
@@ -197,14 +197,14 @@ private:
     made.immediate = operand.offset;
     auto symbol = program.symbol(operand.name);
     if (symbol && symbol->space != space)
-      refuse("'" + operand.name + "' lies in ." + symbol->space);
+      refuse("'", operand.name, "' lies in .", symbol->space);
     Operand base;
     base.kind = symbol                 ? Operand::Kind::Symbol
                 : operand.name.empty() ? Operand::Kind::Integer
                                        : Operand::Kind::Register;
     base.name = operand.name;
     if (!fits(base, 8, false))
-      refuse("the address '" + operand.name + "' hasn't 64 bits");
+      refuse("the address '", operand.name, "' hasn't 64 bits");
     add(base, 8);
   }
 

@@ -1,16 +1,10 @@
-#include "Emulator/Device/Fault.h"
 #include "Emulator/PTX/Lexer.h"
 #include "Emulator/PTX/Syntax.h"
-#include "dtc-cuda/Driver.h"
 
 #include <charconv>
 #include <cstring>
 
 namespace dtc::emulator::ptx {
-
-void syntaxError(int line, const std::string &message) {
-  throw Fault(cuda::CUDA_ERROR_INVALID_PTX, "PTX line " + std::to_string(line) + ": " + message);
-}
 
 unsigned bytesOfType(std::string_view type, int line) {
   static const std::map<std::string_view, unsigned> sizes = {
@@ -19,7 +13,7 @@ unsigned bytesOfType(std::string_view type, int line) {
       {"b64", 8}, {"u64", 8},  {"s64", 8}, {"f64", 8}};
   auto at = sizes.find(type);
   if (at == sizes.end())
-    syntaxError(line, "unknown type '" + std::string(type) + "'");
+    syntaxError(line, "unknown type '", type, "'");
   return at->second;
 }
 
@@ -64,13 +58,11 @@ private:
   }
   void expect(std::string_view text) {
     if (!accept(text))
-      syntaxError(lexer.peek().line, "expected '" + std::string(text) + "' instead of '" +
-                                         std::string(lexer.peek().text) + "'");
+      syntaxError(lexer.peek().line, "expected '", text, "' instead of '", lexer.peek().text, "'");
   }
   std::string word() {
     if (lexer.peek().kind != Token::Kind::Word)
-      syntaxError(lexer.peek().line,
-                  "expected a name instead of '" + std::string(lexer.peek().text) + "'");
+      syntaxError(lexer.peek().line, "expected a name instead of '", lexer.peek().text, "'");
     return std::string(lexer.next().text);
   }
 
@@ -110,7 +102,7 @@ void Parser::topLevel() {
   } else if (token.is(".global") || token.is(".shared")) {
     module.variables.push_back(variable(token.text, false));
   } else {
-    syntaxError(token.line, "unknown directive '" + std::string(token.text) + "'");
+    syntaxError(token.line, "unknown directive '", token.text, "'");
   }
 }
 
@@ -128,7 +120,7 @@ uint64_t Parser::integer(const Token &token) {
   uint64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   if (token.kind != Token::Kind::Number || error != std::errc() || end != text.data() + text.size())
-    syntaxError(token.line, "expected an integer instead of '" + std::string(token.text) + "'");
+    syntaxError(token.line, "expected an integer instead of '", token.text, "'");
   return value;
 }
 
@@ -177,7 +169,7 @@ void Parser::initialValue(Variable &result, unsigned elementBytes) {
     result.initial.resize(offset + elementBytes, 0);
     std::memcpy(result.initial.data() + offset, &value, elementBytes);
     if (result.initial.size() > result.bytes)
-      syntaxError(result.line, "more initial values than '" + result.name + "' holds");
+      syntaxError(result.line, "more initial values than '", result.name, "' holds");
     accept(",");
   }
 }
@@ -208,7 +200,7 @@ void Parser::tuning() {
   while (!lexer.peek().is("{")) {
     Token token = lexer.next();
     if (!token.is(".reqntid") && !token.is(".minnctapersm"))
-      syntaxError(token.line, "unknown directive '" + std::string(token.text) + "' of a kernel");
+      syntaxError(token.line, "unknown directive '", token.text, "' of a kernel");
     unsigned value = extent();
     while (accept(","))
       value *= extent();
@@ -227,7 +219,7 @@ void Parser::body() {
 void Parser::statement() {
   Token token = lexer.next();
   if (token.kind == Token::Kind::End)
-    syntaxError(token.line, "the kernel '" + kernel->name + "' has no end");
+    syntaxError(token.line, "the kernel '", kernel->name, "' has no end");
   if (token.is("{")) {
     scopes.emplace_back();
   } else if (token.is("}")) {
@@ -260,8 +252,7 @@ void Parser::bodyDirective(const Token &directive) {
       lexer.next();
     return;
   }
-  syntaxError(directive.line,
-              "unknown directive '" + std::string(directive.text) + "' in a kernel");
+  syntaxError(directive.line, "unknown directive '", directive.text, "' in a kernel");
 }
 
 void Parser::registers() {
@@ -269,7 +260,7 @@ void Parser::registers() {
   auto declare = [&](const std::string &name) {
     std::string unique = name;
     if (scopes.size() > 1)
-      unique += "#" + std::to_string(++scopeNumber);
+      unique += concat("#", ++scopeNumber);
     scopes.back()[name] = unique;
     kernel->registers[unique] = type;
   };
@@ -306,12 +297,12 @@ void Parser::instruction(const Token &first) {
   }
   std::string_view text = opcode.text;
   if (opcode.kind != Token::Kind::Word)
-    syntaxError(opcode.line, "expected an instruction instead of '" + std::string(text) + "'");
+    syntaxError(opcode.line, "expected an instruction instead of '", text, "'");
   result.name = text;
   while (!accept(";")) {
     result.operands.push_back(operand());
     if (!accept(",") && !lexer.peek().is(";"))
-      syntaxError(lexer.peek().line, "unexpected '" + std::string(lexer.peek().text) + "'");
+      syntaxError(lexer.peek().line, "unexpected '", lexer.peek().text, "'");
   }
   kernel->instructions.push_back(std::move(result));
 }

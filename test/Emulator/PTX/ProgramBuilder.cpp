@@ -74,7 +74,7 @@ void ProgramBuilder::decodeInstructions() {
   for (const ptx::Instruction &instruction : kernel.instructions)
     program->code.push_back(buildInstruction(*this, instruction));
   if (program->code.empty())
-    syntaxError(kernel.line, "the kernel '" + kernel.name + "' is empty");
+    syntaxError(kernel.line, "the kernel '", kernel.name, "' is empty");
 }
 
 const DeclaredRegister &ProgramBuilder::registerNamed(const std::string &name, int line) {
@@ -86,10 +86,10 @@ const DeclaredRegister &ProgramBuilder::registerNamed(const std::string &name, i
   } else {
     auto declared = kernel.registers.find(name);
     if (declared == kernel.registers.end())
-      syntaxError(line, "unknown register '" + name + "'");
+      syntaxError(line, "unknown register '", name, "'");
     made.bytes = declared->second == "pred" ? 0 : bytesOfType(declared->second, line);
     if (made.bytes == 1)
-      syntaxError(line, "registers of type " + declared->second + " aren't supported");
+      syntaxError(line, "registers of type ", declared->second, " aren't supported");
   }
   program->registerBytes += made.bytes == 0 ? 64 : made.bytes * 32;
   return registers[name] = made;
@@ -117,7 +117,7 @@ std::optional<ProgramBuilder::Symbol> ProgramBuilder::symbol(const std::string &
 uint32_t ProgramBuilder::label(const std::string &name, int line) const {
   auto at = kernel.labels.find(name);
   if (at == kernel.labels.end())
-    syntaxError(line, "unknown label '" + name + "'");
+    syntaxError(line, "unknown label '", name, "'");
   return static_cast<uint32_t>(at->second);
 }
 
@@ -126,7 +126,7 @@ uint32_t ProgramBuilder::branchTable(const std::string &name, int line) {
     return known->second;
   auto at = kernel.branchTargets.find(name);
   if (at == kernel.branchTargets.end())
-    syntaxError(line, "unknown list of targets '" + name + "'");
+    syntaxError(line, "unknown list of targets '", name, "'");
   std::vector<uint32_t> targets;
   for (const std::string &target : at->second)
     targets.push_back(label(target, line));

@@ -6,6 +6,9 @@
 // vector of two registers, and an address with the offset 8.
 #pragma once
 
+#include "Emulator/Device/Fault.h"
+#include "dtc-cuda/Driver.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -66,6 +69,8 @@ Module parse(std::string_view text);
 /// Bytes of an element of a type such as `b32` or `f64`.
 unsigned bytesOfType(std::string_view type, int line);
 
-[[noreturn]] void syntaxError(int line, const std::string &message);
+template <typename... Part> [[noreturn]] void syntaxError(int line, const Part &...parts) {
+  throw Fault(cuda::CUDA_ERROR_INVALID_PTX, "PTX line ", line, ": ", parts...);
+}
 
 } // namespace dtc::emulator::ptx
