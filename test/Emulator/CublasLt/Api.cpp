@@ -1,5 +1,5 @@
 // The entry points of the emulated cuBLASLt.
-#include "Emulator/CublasLt/Product.h"
+#include "Emulator/CublasLt/Descriptions.h"
 #include "Emulator/Device/Settings.h"
 #include "Emulator/Driver/Context.h"
 
@@ -23,9 +23,11 @@ struct Library {
 
 /// What an algorithm's opaque data says: for which problem it was chosen, and what it needs.
 struct Algorithm {
-  uint64_t mark, fingerprint, workspaceBytes, alignment;
+  uint64_t mark, fingerprint, workspaceBytes;
   SumOrder order;
+  uint32_t alignments[6]; // of A, B, C, D, the bias and GELU's input
 };
+static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 constexpr uint64_t kAlgorithmMark = 0x64746320616c676f;
 constexpr uint64_t kWantedWorkspace = 256 * 1024;
 
@@ -96,22 +98,17 @@ std::chrono::nanoseconds pretendedTime(const Algorithm &algorithm, const Device 
 }
 
 Algorithm choose(const MatmulProblem &problem, const MatmulPreference &preference, SumOrder order) {
-  // Alignments are packed, a byte for the logarithm of each.
-  uint64_t alignment = 0;
-  for (unsigned i = 0; i < 4; ++i)
-    alignment |= uint64_t(std::countr_zero(preference.alignment[i] | 256u)) << 8 * i;
+  auto upTo256 = [](uint64_t value) { return 1u << std::countr_zero(value | 256); };
+  Algorithm chosen{kAlgorithmMark,
+                   problem.fingerprint(),
+                   std::min(kWantedWorkspace, preference.workspaceBytes),
+                   order,
+                   {}};
+  std::ranges::transform(preference.alignment, chosen.alignments, upTo256);
   // Those of the epilogue are of the pointers that the description has at the time.
-  for (auto [i, pointer] : {std::pair(4, problem.description.bias), {5, problem.description.aux}})
-    alignment |= uint64_t(std::countr_zero(pointer | 256u)) << 8 * i;
-  return {kAlgorithmMark, problem.fingerprint(),
-          std::min(kWantedWorkspace, preference.workspaceBytes), alignment, order};
-}
-
-void requireAlignment(const Algorithm &algorithm, unsigned index, uint64_t address,
-                      const char *name) {
-  uint64_t needed = uint64_t(1) << (algorithm.alignment >> 8 * index & 255);
-  require(address % needed == 0, name, " at ", hex(address), " isn't aligned to the ", needed,
-          " bytes that the heuristic was asked for");
+  chosen.alignments[4] = upTo256(problem.description.bias);
+  chosen.alignments[5] = upTo256(problem.description.aux);
+  return chosen;
 }
 
 /// Checks what a call gives against what the algorithm was chosen for.
@@ -126,21 +123,22 @@ void checkCall(const Product &product, const Algorithm &algorithm) {
           product.workspaceBytes, " bytes, and the algorithm needs ", algorithm.workspaceBytes);
   require(product.workspaceBytes == 0 || product.workspace % 256 == 0, "the workspace at ",
           hex(product.workspace), " isn't aligned to 256 bytes");
-  requireAlignment(algorithm, 0, product.a, "A");
-  requireAlignment(algorithm, 1, product.b, "B");
-  requireAlignment(algorithm, 2, product.c, "C");
-  requireAlignment(algorithm, 3, product.d, "D");
   const MatmulDescription &description = problem.description;
-  if (description.usesVector()) {
-    require(description.bias, "the epilogue has no bias");
-    requireAlignment(algorithm, 4, description.bias, "the bias");
-  }
-  if (description.usesAux()) {
-    require(description.aux, "the epilogue has no input of GELU");
-    requireAlignment(algorithm, 5, description.aux, "GELU's input");
-    require(description.aux % 16 == 0, "GELU's input at ", hex(description.aux),
-            " isn't aligned to 16 bytes");
-  }
+  require(!description.usesVector() || description.bias, "the epilogue has no bias");
+  require(!description.usesAux() || description.aux, "the epilogue has no input of GELU");
+  require(!description.usesAux() || description.aux % 16 == 0, "GELU's input at ",
+          hex(description.aux), " isn't aligned to 16 bytes");
+  const std::pair<const char *, uint64_t> pointers[] = {
+      {"A", product.a},
+      {"B", product.b},
+      {"C", product.c},
+      {"D", product.d},
+      {"the bias", description.usesVector() ? description.bias : 0},
+      {"GELU's input", description.usesAux() ? description.aux : 0}};
+  for (size_t i = 0; i < std::size(pointers); ++i)
+    require(pointers[i].second % algorithm.alignments[i] == 0, pointers[i].first, " at ",
+            hex(pointers[i].second), " isn't aligned to the ", algorithm.alignments[i],
+            " bytes that the heuristic was asked for");
   require(!(description.sumsA() || description.sumsB()) || product.alpha == 1,
           "the emulator sums operands up for an alpha of 1 alone");
 }

@@ -30,18 +30,21 @@ bool isOutputTypeValid(cudaDataType_t input, cudaDataType_t output) {
 
 } // namespace
 
-unsigned bytesOf(cudaDataType_t type) {
+FloatKind kindOf(cudaDataType_t type) {
   switch (type) {
   case CUDA_R_32F:
-    return 4;
+    return FloatKind::F32;
   case CUDA_R_64F:
-    return 8;
+    return FloatKind::F64;
   case CUDA_R_16F:
+    return FloatKind::F16;
   case CUDA_R_16BF:
-    return 2;
+    return FloatKind::BF16;
   }
   throw Fault(CUBLAS_STATUS_NOT_SUPPORTED, "unknown type of elements");
 }
+
+unsigned bytesOf(cudaDataType_t type) { return bytesOf(kindOf(type)); }
 
 std::string MatrixLayout::text() const {
   return concat(rows, " x ", columns, " (leading ", leading,

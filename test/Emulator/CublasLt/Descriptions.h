@@ -1,12 +1,16 @@
-// What cuBLASLt's opaque handles hold: the description of a product.
+// What cuBLASLt's opaque handles hold: the description of a product. And how it is computed.
 #pragma once
 
+#include "Emulator/Device/AccessHistory.h"
 #include "Emulator/Device/Fault.h"
+#include "Emulator/Device/FloatElements.h"
 #include "dtc-cuda/CublasLt.h"
 
 #include <string>
 
 namespace dtc::emulator {
+
+class DeviceMemory;
 
 /// What a caller does wrong is an invalid value.
 template <typename... Part>
@@ -84,6 +88,23 @@ struct MatmulProblem {
   uint64_t fingerprint() const;
 };
 
+FloatKind kindOf(cuda::cudaDataType_t type);
 unsigned bytesOf(cuda::cudaDataType_t type);
+
+/// In which order the terms of a sum are added, by algorithm: so their last bits differ.
+enum class SumOrder : uint64_t { Forward, Backward, SecondHalfFirst };
+constexpr uint64_t kSumOrders = 3;
+
+/// A call of cublasLtMatmul, with everything copied that may be gone when it runs.
+struct Product {
+  MatmulProblem problem;
+  uint64_t a, b, c, d, workspace; // addresses
+  uint64_t workspaceBytes;
+  double alpha, beta;
+  SumOrder order = SumOrder::Forward;
+};
+
+/// Computes D, overwrites the workspace, and says what was read and written.
+Accesses runProduct(const Product &product, const DeviceMemory &memory);
 
 } // namespace dtc::emulator

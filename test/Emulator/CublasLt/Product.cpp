@@ -1,7 +1,6 @@
-#include "Emulator/CublasLt/Product.h"
+#include "Emulator/CublasLt/Descriptions.h"
 
 #include "Emulator/Device/DeviceMemory.h"
-#include "Emulator/Device/FloatElements.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,13 +11,6 @@ namespace dtc::emulator {
 using namespace dtc::cuda;
 
 namespace {
-
-FloatKind kindOf(cudaDataType_t type) {
-  return type == CUDA_R_64F    ? FloatKind::F64
-         : type == CUDA_R_16F  ? FloatKind::F16
-         : type == CUDA_R_16BF ? FloatKind::BF16
-                               : FloatKind::F32;
-}
 
 double load(const std::byte *place, cudaDataType_t type) { return loadFloat(place, kindOf(type)); }
 
@@ -52,40 +44,26 @@ std::vector<T> dense(uint64_t address, const MatrixLayout &layout, bool isTransp
   return result;
 }
 
-/// Rows of the sum times columns: the innermost loop runs along a row, in vectors.
+/// In blocks of rows that stay in the cache. The innermost loop runs along a row, in vectors.
 template <typename T>
 std::vector<T> multiply(const std::vector<T> &a, const std::vector<T> &b, uint64_t m, uint64_t n,
                         uint64_t k, SumOrder order) {
+  const uint64_t block = std::max<uint64_t>(1, 32768 / sizeof(T) / std::max<uint64_t>(n, 1));
   std::vector<T> sums(m * n, T(0));
-  for (uint64_t step = 0; step < k; ++step) {
-    const uint64_t p = order == SumOrder::Forward    ? step
-                       : order == SumOrder::Backward ? k - 1 - step
-                                                     : (step + k / 2) % k;
-    const T *row = b.data() + p * n;
-    for (uint64_t i = 0; i < m; ++i) {
-      T factor = a[i * k + p];
-      T *sum = sums.data() + i * n;
-      for (uint64_t j = 0; j < n; ++j)
-        sum[j] += factor * row[j];
+  for (uint64_t first = 0; first < m; first += block)
+    for (uint64_t step = 0; step < k; ++step) {
+      const uint64_t p = order == SumOrder::Forward    ? step
+                         : order == SumOrder::Backward ? k - 1 - step
+                                                       : (step + k / 2) % k;
+      const T *row = b.data() + p * n;
+      for (uint64_t i = first; i < std::min(first + block, m); ++i) {
+        T factor = a[i * k + p];
+        T *sum = sums.data() + i * n;
+        for (uint64_t j = 0; j < n; ++j)
+          sum[j] += factor * row[j];
+      }
     }
-  }
   return sums;
-}
-
-/// In blocks of rows that stay in the cache.
-template <typename T>
-std::vector<T> multiplyBlocked(const std::vector<T> &a, const std::vector<T> &b, uint64_t m,
-                               uint64_t n, uint64_t k, SumOrder order) {
-  uint64_t block = std::max<uint64_t>(1, 32768 / sizeof(T) / std::max<uint64_t>(n, 1));
-  std::vector<T> result;
-  result.reserve(m * n);
-  for (uint64_t first = 0; first < m; first += block) {
-    uint64_t rows = std::min(block, m - first);
-    std::vector<T> part(a.begin() + first * k, a.begin() + (first + rows) * k);
-    std::vector<T> sums = multiply(part, b, rows, n, k, order);
-    result.insert(result.end(), sums.begin(), sums.end());
-  }
-  return result;
 }
 
 /// GELU as cuBLASLt has it, by way of tanh.
@@ -144,7 +122,7 @@ template <typename T> void runBatch(const Product &product, int batch, const Dev
     for (std::vector<T> *operand : {&a, &b})
       for (T &number : *operand)
         number = roundToTF32(static_cast<float>(number));
-  std::vector<T> sums = multiplyBlocked(a, b, m, n, k, product.order);
+  std::vector<T> sums = multiply(a, b, m, n, k, product.order);
   const MatrixLayout &c = product.problem.c, &d = product.problem.d;
   const std::byte *old =
       memory.hostAddress(product.c) + uint64_t(batch) * c.batchStride * bytesOf(c.type);

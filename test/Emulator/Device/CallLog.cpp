@@ -40,8 +40,8 @@ private:
 
 void hangIfAsked(std::string_view name) {
   static std::atomic<uint64_t> begun{0};
-  const Hang &hang = settings().hang;
-  if (hang.name != name || ++begun != hang.number)
+  if (settings().hang.empty() || !settings().hang.starts_with(concat(name, ",")) ||
+      settings().hang != concat(name, ",", ++begun))
     return;
   for (;;)
     std::this_thread::sleep_for(std::chrono::hours(1));

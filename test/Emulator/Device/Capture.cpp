@@ -71,17 +71,9 @@ Graph Capture::end(Stream &origin) {
   return std::move(graph);
 }
 
-ExecutableGraph::ExecutableGraph(Device &device, Graph graph)
-    : device(device), graph(std::move(graph)) {
-  for (size_t lane = 1; lane < this->graph.lanes; ++lane) {
+ExecutableGraph::ExecutableGraph(Device &device, Graph graph) : graph(std::move(graph)) {
+  for (size_t lane = 1; lane < this->graph.lanes; ++lane)
     streams.push_back(std::make_unique<Stream>(device));
-    device.add(*streams.back());
-  }
-}
-
-ExecutableGraph::~ExecutableGraph() {
-  for (auto &stream : streams)
-    device.remove(*stream);
 }
 
 void ExecutableGraph::launch(Stream &stream) {

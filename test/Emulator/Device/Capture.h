@@ -62,12 +62,10 @@ public:
   static constexpr const char *kWhat = "executable graph";
 
   ExecutableGraph(Device &device, Graph graph);
-  ~ExecutableGraph();
 
   void launch(Stream &stream);
 
 private:
-  Device &device;
   Graph graph;
   std::vector<std::unique_ptr<Stream>> streams; // of all lanes but the first
   Mark last; // the end of the last launch: launches of one graph don't overlap

@@ -18,11 +18,7 @@ std::shared_ptr<HardwareQueue> Device::queueOf(size_t stream) {
 }
 
 Stream &Device::defaultStream() {
-  std::lock_guard<std::mutex> lock(mutex);
-  if (!nullStream) {
-    nullStream = std::make_unique<Stream>(*this);
-    streams.push_back(nullStream.get());
-  }
+  std::call_once(isNullStreamMade, [&] { nullStream = std::make_unique<Stream>(*this); });
   return *nullStream;
 }
 

@@ -36,6 +36,7 @@ public:
 
   /// The stream that a null handle means; others don't wait for it, nor it for others.
   Stream &defaultStream();
+  /// Every stream adds and removes itself.
   void add(Stream &stream);
   void remove(Stream &stream);
   /// That of a new stream.
@@ -62,6 +63,7 @@ private:
   AccessHistory accesses;
   std::mutex mutex;
   std::vector<Stream *> streams; // in the order of creation
+  std::once_flag isNullStreamMade;
   std::unique_ptr<Stream> nullStream;
   std::vector<std::shared_ptr<HardwareQueue>> queues; // empty where each stream has its own
   std::atomic<bool> failed{false};

@@ -18,20 +18,36 @@ namespace dtc::emulator {
 class HardwareQueue {
 public:
   HardwareQueue() : worker([this] { work(); }) {}
-  /// Ends once all that was submitted is over.
-  ~HardwareQueue();
   HardwareQueue(const HardwareQueue &) = delete;
   HardwareQueue &operator=(const HardwareQueue &) = delete;
+  /// Ends once all that was submitted is over.
+  ~HardwareQueue() {
+    submit(nullptr);
+    worker.join();
+  }
 
-  void submit(std::function<void()> entry);
+  void submit(std::function<void()> entry) {
+    std::lock_guard<std::mutex> lock(mutex);
+    entries.push_back(std::move(entry));
+    changed.notify_all();
+  }
 
 private:
-  void work();
+  std::function<void()> next() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return !entries.empty(); });
+    std::function<void()> entry = std::move(entries.front());
+    entries.pop_front();
+    return entry;
+  }
+  void work() {
+    while (std::function<void()> entry = next())
+      entry();
+  }
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<std::function<void()>> entries;
-  bool closing = false;
+  std::deque<std::function<void()>> entries; // an empty one ends the worker
   std::thread worker;
 };
 

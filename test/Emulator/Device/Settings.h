@@ -1,4 +1,4 @@
-// What the environment says about the emulated machine.
+// What the environment says about the emulated machine (README.md has what each variable means).
 #pragma once
 
 #include <atomic>
@@ -9,30 +9,30 @@
 
 namespace dtc::emulator {
 
-/// Nothing where the number is 0.
-struct Hang {
-  std::string name;
-  uint64_t number = 0;
-};
+/// A number in bytes also as 512M or 4G. What isn't one ends the program with a message.
+uint64_t numberSetting(const char *name, uint64_t otherwise);
+std::vector<uint64_t> numbersSetting(const char *name);
+std::string textSetting(const char *name);
 
 struct Settings {
-  uint64_t memory;                        // DTC_EMULATED_GPU_MEMORY: bytes, or with K, M or G
-  uint64_t contextBytes;                  // DTC_EMULATED_GPU_CONTEXT; of a device's memory
-  uint64_t communicatorBytes;             // DTC_EMULATED_NCCL_MEMORY; of a rank's device
-  int devices;                            // DTC_EMULATED_GPU_COUNT
-  uint64_t seed;                          // DTC_EMULATED_GPU_SEED
-  std::chrono::microseconds maximumDelay; // DTC_EMULATED_GPU_DELAY_US; 0 for none
-  std::atomic<std::chrono::seconds> collectiveTimeout; // DTC_EMULATED_NCCL_TIMEOUT_S
-  size_t hardwareQueues;              // DTC_EMULATED_GPU_QUEUES; 0: one for each stream
-  std::vector<uint64_t> productTimes; // DTC_EMULATED_CUBLASLT_MS: "30,10,20"; empty: the true ones
-  int ncclVersion;                    // DTC_EMULATED_NCCL_VERSION
-  std::string trafficFile;            // DTC_EMULATED_GPU_TRAFFIC; empty: none is written
-  std::string callsFile;              // DTC_EMULATED_GPU_CALLS; empty: none is written
-  std::string failingFunction;        // DTC_EMULATED_GPU_FAILS; empty: none
-  Hang hang;                          // DTC_EMULATED_GPU_HANGS: "kernel,300" (CallLog.h)
+  uint64_t memory = numberSetting("DTC_EMULATED_GPU_MEMORY", uint64_t(16) << 30);
+  uint64_t contextBytes = numberSetting("DTC_EMULATED_GPU_CONTEXT", 512 << 20);
+  uint64_t communicatorBytes = numberSetting("DTC_EMULATED_NCCL_MEMORY", 256 << 20);
+  int devices = static_cast<int>(numberSetting("DTC_EMULATED_GPU_COUNT", 8));
+  uint64_t seed = numberSetting("DTC_EMULATED_GPU_SEED", 1);
+  std::chrono::microseconds maximumDelay{numberSetting("DTC_EMULATED_GPU_DELAY_US", 50)};
+  std::atomic<std::chrono::seconds> collectiveTimeout{
+      std::chrono::seconds(numberSetting("DTC_EMULATED_NCCL_TIMEOUT_S", 30))};
+  size_t hardwareQueues = numberSetting("DTC_EMULATED_GPU_QUEUES", 0); // 0: one for each stream
+  std::vector<uint64_t> productTimes = numbersSetting("DTC_EMULATED_CUBLASLT_MS");
+  int ncclVersion = static_cast<int>(numberSetting("DTC_EMULATED_NCCL_VERSION", 22809));
+  std::string trafficFile = textSetting("DTC_EMULATED_GPU_TRAFFIC");
+  std::string callsFile = textSetting("DTC_EMULATED_GPU_CALLS");
+  std::string failingFunction = textSetting("DTC_EMULATED_GPU_FAILS");
+  std::string hang = textSetting("DTC_EMULATED_GPU_HANGS"); // "kernel,300" (CallLog.h)
 };
 
-/// Read once. A value that isn't a number ends the program with a message.
+/// Read once.
 const Settings &settings();
 
 /// Of the process, from now on: for tests of ranks that wait for others in vain.

@@ -7,11 +7,21 @@
 
 namespace dtc::emulator {
 
+Timeline &Timeline::get() {
+  static Timeline *timeline = new Timeline;
+  return *timeline;
+}
+
 Stream::Stream(Device &device, int priority)
     : owner(device), urgency(priority), id(Timeline::get().newStream()),
-      random(static_cast<unsigned>(settings().seed * 7919 + id)), queue(device.queueOf(id)) {}
+      random(static_cast<unsigned>(settings().seed * 7919 + id)), queue(device.queueOf(id)) {
+  owner.add(*this);
+}
 
-Stream::~Stream() { Timeline::get().await(*mark().ticket); }
+Stream::~Stream() {
+  owner.remove(*this);
+  Timeline::get().await(*mark().ticket);
+}
 
 void Stream::push(Entry entry) {
   queue->submit([this, entry = std::move(entry)] { execute(entry); });

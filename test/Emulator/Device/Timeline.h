@@ -24,17 +24,35 @@ struct Mark {
 
 class Timeline {
 public:
+  /// Never destroyed: workers of streams that a program left behind still use it at exit.
   static Timeline &get();
 
   size_t newStream() { return streams++; }
 
   /// `later`: how much later than now it is, as events say it.
-  void complete(Ticket &ticket, const VectorClock &clock, std::chrono::nanoseconds later);
-  void await(const Ticket &ticket);
+  void complete(Ticket &ticket, const VectorClock &clock, std::chrono::nanoseconds later) {
+    std::lock_guard<std::mutex> lock(mutex);
+    ticket.clock = clock;
+    ticket.at = std::chrono::steady_clock::now() + later;
+    ticket.done = true;
+    changed.notify_all();
+  }
+  void await(const Ticket &ticket) {
+    if (ticket.done)
+      return;
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return ticket.done.load(); });
+  }
 
   /// The host waited for a mark: whatever it puts on any stream from now on comes after it.
-  void joinHost(const VectorClock &clock);
-  VectorClock hostClock();
+  void joinHost(const VectorClock &clock) {
+    std::lock_guard<std::mutex> lock(mutex);
+    host.join(clock);
+  }
+  VectorClock hostClock() {
+    std::lock_guard<std::mutex> lock(mutex);
+    return host;
+  }
 
 private:
   std::atomic<size_t> streams{0};

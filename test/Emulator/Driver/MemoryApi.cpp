@@ -104,7 +104,7 @@ void copy(const End &target, End source, size_t width, size_t height, Stream &st
   std::string name = height > 1 ? concat("copy of ", height, " rows of ", width, " bytes")
                                 : concat("copy of ", width, " bytes");
   name += !target.isOfDevice ? " to the host" : !source.isOfDevice ? " to the device" : "";
-  stream.submit({name, [=, &memory] {
+  stream.submit({name, [=, &memory, staged = std::move(staged)] {
                    std::byte *to = target.place(memory, bytesOf(target));
                    const std::byte *from =
                        staged.empty() ? source.place(memory, bytesOf(source)) : staged.data();

@@ -24,9 +24,7 @@ cuda::CUstream createStream(unsigned flags, int priority) {
           "the emulator has no streams that wait for the default one");
   require(priority <= kLeastPriority && priority >= kGreatestPriority,
           cuda::CUDA_ERROR_INVALID_VALUE, "no such priority");
-  auto made = std::make_unique<Stream>(device, priority);
-  device.add(*made);
-  return handles<Stream>().add<cuda::CUstream>(std::move(made));
+  return handles<Stream>().make<cuda::CUstream>(device, priority);
 }
 
 void requireDone(const Ticket &ticket) {
@@ -75,10 +73,7 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  return enter(__func__, [&] {
-    std::unique_ptr<Stream> taken = handles<Stream>().take(stream);
-    taken->device().remove(*taken);
-  });
+  return enter(__func__, [&] { handles<Stream>().take(stream); });
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
@@ -126,9 +121,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags) {
   return enter(__func__, [&] {
     currentDevice();
     require((flags & ~CU_EVENT_DISABLE_TIMING) == 0, CUDA_ERROR_INVALID_VALUE, "unknown flags");
-    auto made = std::make_unique<Event>();
-    made->hasTiming = !(flags & CU_EVENT_DISABLE_TIMING);
-    *event = handles<Event>().add<CUevent>(std::move(made));
+    *event = handles<Event>().make<CUevent>(flags == 0);
   });
 }
 
@@ -181,10 +174,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
   return enter(__func__, [&] {
     Stream &found = streamOf(stream);
     require(found.capture != nullptr, CUDA_ERROR_INVALID_VALUE, "the stream isn't being captured");
-    auto captured = std::make_unique<CapturedGraph>();
-    captured->device = &found.device();
-    captured->graph = found.capture->end(found);
-    *graph = handles<CapturedGraph>().add<CUgraph>(std::move(captured));
+    *graph = handles<CapturedGraph>().make<CUgraph>(&found.device(), found.capture->end(found));
   });
 }
 
@@ -195,8 +185,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
     CapturedGraph &found = handles<CapturedGraph>().find(graph);
     require(!found.graph.hasPriorities || flags != 0, CUDA_ERROR_INVALID_VALUE,
             "the priorities of captured streams would be lost");
-    *exec = handles<ExecutableGraph>().add<CUgraphExec>(
-        std::make_unique<ExecutableGraph>(*found.device, found.graph));
+    *exec = handles<ExecutableGraph>().make<CUgraphExec>(*found.device, found.graph);
   });
 }
 

@@ -4,33 +4,22 @@
 #include "Emulator/Device/Fault.h"
 #include "dtc-cuda/Driver.h"
 
-#include <cstdlib>
-
 namespace dtc::emulator {
-
-namespace {
-
-unsigned warpsOf(const Launch &launch) {
-  return static_cast<unsigned>((launch.threads.count() + kLanes - 1) / kLanes);
-}
-
-} // namespace
 
 Block::Block(const Launch &launch, const DeviceMemory &memory)
     : owner(&launch), device(memory),
       sharedMemory(launch.program->sharedBytes + launch.dynamicSharedBytes,
                    launch.program->sharedGranule),
-      registers(
-          static_cast<std::byte *>(std::aligned_alloc(
-              256, std::max<size_t>(256, size_t(warpsOf(launch)) * launch.program->registerBytes))),
-          std::free),
       allocations(launch.program->code.size(), Range{0, 0}) {
+  const auto count = static_cast<unsigned>((launch.threads.count() + kLanes - 1) / kLanes);
+  const size_t bytes = launch.program->registerBytes;
+  registers.resize(count * bytes / sizeof(RegisterBytes));
   // Values that no thread has written are never zero by luck.
-  std::memset(registers.get(), 0xff, size_t(warpsOf(launch)) * launch.program->registerBytes);
-  warps.reserve(warpsOf(launch));
-  for (unsigned i = 0; i < warpsOf(launch); ++i)
-    warps.emplace_back(*this, i, registers.get() + size_t(i) * launch.program->registerBytes,
-                       *launch.program);
+  auto *first = reinterpret_cast<std::byte *>(registers.data());
+  std::memset(first, 0xff, count * bytes);
+  warps.reserve(count);
+  for (unsigned i = 0; i < count; ++i)
+    warps.emplace_back(*this, i, first + i * bytes, *launch.program);
 }
 
 unsigned Block::lanesOf(unsigned warp) const {
@@ -43,7 +32,7 @@ std::string Block::position() const {
 }
 
 void Block::run(Extent position) {
-  accesses.traffic().beginBlock();
+  accesses.beginBlock();
   place = position;
   sharedMemory.reset();
   for (Warp &warp : warps)
@@ -82,19 +71,11 @@ void Block::releaseBarrier() {
 }
 
 Lanes<uint32_t> Block::special(Special special, unsigned warp) const {
-  Lanes<uint32_t> result;
-  switch (special) {
-  case Special::Thread:
-    for (unsigned lane = 0; lane < kLanes; ++lane)
-      result[lane] = (warp * kLanes + lane) % owner->threads.x;
-    return result;
-  case Special::Block:
-    return Lanes<uint32_t>(place.x);
-  case Special::Threads:
-    return Lanes<uint32_t>(owner->threads.x);
-  case Special::Blocks:
-    return Lanes<uint32_t>(owner->blocks.x);
-  }
+  const uint32_t values[] = {0, place.x, owner->threads.x, owner->blocks.x};
+  Lanes<uint32_t> result(values[static_cast<size_t>(special)]);
+  for (unsigned lane = 0; special == Special::Thread && lane < kLanes; ++lane)
+    result[lane] = (warp * kLanes + lane) % owner->threads.x;
+  return result;
 }
 
 Accesses runLaunch(const Launch &launch, const DeviceMemory &memory) {
@@ -105,9 +86,9 @@ Accesses runLaunch(const Launch &launch, const DeviceMemory &memory) {
       for (position.x = 0; position.x < launch.blocks.x; ++position.x)
         block.run(position);
   Accesses accesses = block.recorder().take();
-  if (Traffic::isCounted())
-    block.recorder().traffic().write(launch.program->name, launch.blocks.count(),
-                                     launch.threads.count(), block.executed, accesses);
+  if (AccessRecorder::countsTraffic())
+    block.recorder().writeTraffic(launch.program->name, launch.blocks.count(),
+                                  launch.threads.count(), block.executed, accesses);
   return accesses;
 }
 

@@ -56,12 +56,16 @@ private:
   }
   void releaseBarrier();
 
+  struct alignas(256) RegisterBytes {
+    std::byte bytes[256];
+  };
+
   const Launch *owner;
   const DeviceMemory &device;
   Extent place;
   AccessRecorder accesses;
   SharedMemory sharedMemory;
-  std::unique_ptr<std::byte[], void (*)(void *)> registers;
+  std::vector<RegisterBytes> registers;
   std::vector<Warp> warps;
   std::vector<Range> allocations;
 };

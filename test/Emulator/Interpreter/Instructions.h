@@ -9,18 +9,22 @@
 // error when a module is loaded. It has what LLVM makes of all that dtc's kernels may compute.
 #pragma once
 
-#include "Emulator/Interpreter/Half.h"
 #include "Emulator/Interpreter/Warp.h"
 
 #include <initializer_list>
 
 namespace dtc::emulator {
 
+/// Instead of an operand's width: it is an address.
+inline constexpr unsigned kAddress = ~0u;
+
 /// An instruction fits a row where its operands are as wide.
 struct InstructionRow {
   Handler execute;
   unsigned destinations;       // the first operands are written
   std::vector<unsigned> bytes; // of each operand; 0 for a predicate
+  Space space = Space::Global; // of the address
+  unsigned accessed = 0;       // bytes there
 };
 using InstructionTable = std::multimap<std::string, InstructionRow>;
 
@@ -28,10 +32,7 @@ void addArithmetic(InstructionTable &table);
 void addLogic(InstructionTable &table);
 void addConversions(InstructionTable &table);
 void addWarpInstructions(InstructionTable &table);
-
-/// The handler of a load or a store of `count` values of `bytes` each, in registers of `width`;
-/// null where there is none.
-Handler accessHandler(bool isLoad, bool isSigned, unsigned bytes, unsigned width, unsigned count);
+void addMemoryInstructions(InstructionTable &table);
 
 /// How registers of a type are read and written. Halves are computed on as floats.
 template <typename T> struct Register {

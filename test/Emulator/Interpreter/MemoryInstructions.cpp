@@ -148,33 +148,21 @@ void readParameters(Warp &warp, const Instruction &at, uint32_t mask,
   });
 }
 
-/// Reads `bytes` for each lane of a mask from the space of an instruction.
-void readLanes(Warp &warp, const Instruction &at, uint32_t mask, const Lanes<uint64_t> &addresses,
-               unsigned bytes, LaneBytes &data) {
+/// Moves `bytes` for each lane of a mask. Of two lanes that write at one address the higher one
+/// stays, as it may on a device.
+template <bool IsRead>
+void access(Warp &warp, const Instruction &at, uint32_t mask, const Lanes<uint64_t> &addresses,
+            unsigned bytes, LaneBytes &data) {
   requireAligned(warp, at, mask, addresses, bytes);
-  switch (at.space) {
-  case Space::Global:
-    return accessGlobal<true>(warp, at, mask, addresses, bytes, data);
-  case Space::Shared:
-    return accessShared<true>(warp, at, mask, addresses, bytes, data);
-  case Space::Parameter:
-    return readParameters(warp, at, mask, addresses, bytes, data);
-  }
-}
-
-/// Writes them; of two lanes with the same address the higher one stays, as it may on a device.
-void writeLanes(Warp &warp, const Instruction &at, uint32_t mask, const Lanes<uint64_t> &addresses,
-                unsigned bytes, LaneBytes &data) {
-  requireAligned(warp, at, mask, addresses, bytes);
-  switch (at.space) {
-  case Space::Global:
-    return accessGlobal<false>(warp, at, mask, addresses, bytes, data);
-  case Space::Shared:
-    return accessShared<false>(warp, at, mask, addresses, bytes, data);
-  case Space::Parameter:
+  if (at.space == Space::Global)
+    accessGlobal<IsRead>(warp, at, mask, addresses, bytes, data);
+  else if (at.space == Space::Shared)
+    accessShared<IsRead>(warp, at, mask, addresses, bytes, data);
+  else if (IsRead)
+    readParameters(warp, at, mask, addresses, bytes, data);
+  else
     warp.fail(cuda::CUDA_ERROR_ILLEGAL_ADDRESS, at, std::countr_zero(mask),
               "a parameter is written");
-  }
 }
 
 /// The address: its base in an operand, and its offset in the immediate.
@@ -182,11 +170,11 @@ Lanes<uint64_t> addressesOf(const Warp &warp, const Instruction &at, unsigned op
   return warp.read<uint64_t>(at.operands[operand]) + static_cast<uint64_t>(at.immediate);
 }
 
-/// The value in memory has type M, each of the V registers type R.
+/// The value in memory has type M, each of the V registers type R. The address comes last.
 template <typename M, typename R, unsigned V>
 void load(Warp &warp, const Instruction &at, uint32_t mask) {
   LaneBytes data;
-  readLanes(warp, at, mask, addressesOf(warp, at, V), sizeof(M) * V, data);
+  access<true>(warp, at, mask, addressesOf(warp, at, V), sizeof(M) * V, data);
   for (unsigned k = 0; k < V; ++k) {
     Lanes<M> value;
     for (unsigned lane = 0; lane < kLanes; ++lane) {
@@ -198,57 +186,65 @@ void load(Warp &warp, const Instruction &at, uint32_t mask) {
   }
 }
 
+/// Likewise. The address comes first.
 template <typename M, typename R, unsigned V>
 void store(Warp &warp, const Instruction &at, uint32_t mask) {
   LaneBytes data;
   for (unsigned k = 0; k < V; ++k) {
-    Lanes<M> value = convert<M, R>(warp.read<R>(at.operands[k]));
+    Lanes<M> value = convert<M, R>(warp.read<R>(at.operands[k + 1]));
     for (unsigned lane = 0; lane < kLanes; ++lane) {
       M element = value[lane];
       std::memcpy(data.bytes + (lane * V + k) * sizeof(M), &element, sizeof(M));
     }
   }
-  writeLanes(warp, at, mask, addressesOf(warp, at, V), sizeof(M) * V, data);
+  access<false>(warp, at, mask, addressesOf(warp, at, 0), sizeof(M) * V, data);
 }
 
-template <typename M, typename R> Handler ofCount(bool isLoad, unsigned count) {
-  if (count == 1)
-    return isLoad ? load<M, R, 1> : store<M, R, 1>;
-  if (count == 2)
-    return isLoad ? load<M, R, 2> : store<M, R, 2>;
+/// With an address of each space.
+template <typename M, typename R, unsigned V>
+void enterAccess(InstructionTable &table, const std::string &type) {
+  std::string count = V == 1 ? "." : concat(".v", V, ".");
+  std::vector<unsigned> loaded(V, sizeof(R)), stored = {kAddress};
+  stored.insert(stored.end(), loaded.begin(), loaded.end());
+  loaded.push_back(kAddress);
+  for (auto [name, space] : {std::pair("global", Space::Global),
+                             {"shared", Space::Shared},
+                             {"param", Space::Parameter}}) {
+    std::string rest = name + count + type;
+    table.emplace("ld." + rest, InstructionRow{load<M, R, V>, V, loaded, space, sizeof(M) * V});
+    table.emplace("st." + rest, InstructionRow{store<M, R, V>, 0, stored, space, sizeof(M) * V});
+  }
+}
+
+template <typename M, typename R>
+void enterCounts(InstructionTable &table, const std::string &type) {
+  enterAccess<M, R, 1>(table, type);
+  enterAccess<M, R, 2>(table, type);
   if constexpr (sizeof(M) <= 4)
-    if (count == 4)
-      return isLoad ? load<M, R, 4> : store<M, R, 4>;
-  return nullptr;
+    enterAccess<M, R, 4>(table, type);
 }
 
 /// Registers may be wider than what is in memory; s8 to s32 then extend the sign.
-template <typename M> Handler ofWidth(bool isLoad, unsigned width, unsigned count) {
-  if constexpr (sizeof(M) <= 2)
-    if (width == 2)
-      return ofCount<M, int16_t>(isLoad, count);
-  if constexpr (sizeof(M) <= 4)
-    if (width == 4)
-      return ofCount<M, int32_t>(isLoad, count);
-  return width == 8 ? ofCount<M, int64_t>(isLoad, count) : nullptr;
+template <typename M> void enterWidths(InstructionTable &table, Names types) {
+  for (const std::string &type : types) {
+    if constexpr (sizeof(M) <= 2)
+      enterCounts<M, int16_t>(table, type);
+    if constexpr (sizeof(M) <= 4)
+      enterCounts<M, int32_t>(table, type);
+    enterCounts<M, int64_t>(table, type);
+  }
 }
 
 } // namespace
 
-Handler accessHandler(bool isLoad, bool isSigned, unsigned bytes, unsigned width, unsigned count) {
-  switch (bytes) {
-  case 1:
-    return isSigned ? ofWidth<int8_t>(isLoad, width, count)
-                    : ofWidth<uint8_t>(isLoad, width, count);
-  case 2:
-    return isSigned ? ofWidth<int16_t>(isLoad, width, count)
-                    : ofWidth<uint16_t>(isLoad, width, count);
-  case 4:
-    return isSigned ? ofWidth<int32_t>(isLoad, width, count)
-                    : ofWidth<uint32_t>(isLoad, width, count);
-  default:
-    return bytes == 8 ? ofWidth<uint64_t>(isLoad, width, count) : nullptr;
-  }
+void addMemoryInstructions(InstructionTable &table) {
+  enterWidths<uint8_t>(table, {"b8", "u8"});
+  enterWidths<int8_t>(table, {"s8"});
+  enterWidths<uint16_t>(table, {"b16", "u16", "f16", "bf16"});
+  enterWidths<int16_t>(table, {"s16"});
+  enterWidths<uint32_t>(table, {"b32", "u32", "f32"});
+  enterWidths<int32_t>(table, {"s32"});
+  enterWidths<uint64_t>(table, {"b64", "u64", "s64", "f64"});
 }
 
 } // namespace dtc::emulator

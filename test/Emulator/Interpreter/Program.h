@@ -20,7 +20,7 @@ struct Instruction;
 /// Executes an instruction for the lanes of a mask, which isn't empty.
 using Handler = void (*)(Warp &, const Instruction &, uint32_t mask);
 
-/// What an instruction does beside its handler.
+/// Where an instruction goes on.
 enum class Control : uint8_t { None, Branch, IndirectBranch, Exit, Barrier };
 
 /// Where a load or a store finds its values.

@@ -27,36 +27,13 @@ uint64_t Warp::run() {
       popReconverged();
       continue;
     }
-    const Instruction &at = program.code[path.pc];
+    const Instruction &at = program.code[path.pc++];
     uint32_t mask = path.mask;
     if (at.guard != kNoOperand)
       mask &= at.isGuardNegated ? ~readPredicate(at.guard) : readPredicate(at.guard);
     executed += std::popcount(mask);
-    if (at.control == Control::None) {
-      ++path.pc;
-      if (mask)
-        at.execute(*this, at, mask);
-      continue;
-    }
-    switch (at.control) {
-    case Control::Branch:
-      branch(at, mask);
-      break;
-    case Control::IndirectBranch:
-      branchIndirect(at, mask);
-      break;
-    case Control::Exit:
-      ++path.pc;
-      exit(mask);
-      break;
-    case Control::Barrier:
-      ++path.pc;
-      if (mask)
-        arrive(at, mask);
-      break;
-    case Control::None:
-      break;
-    }
+    if (mask)
+      at.execute(*this, at, mask);
   }
   return executed;
 }
@@ -71,14 +48,11 @@ void Warp::popReconverged() {
 void Warp::branch(const Instruction &at, uint32_t taken) {
   Path &path = paths.back();
   uint32_t rest = path.mask & ~taken;
-  if (!rest) {
-    path.pc = at.target;
-  } else if (!taken) {
-    ++path.pc;
-  } else {
-    Path parts[] = {{path.pc + 1, 0, rest}, {at.target, 0, taken}};
+  Path parts[] = {{path.pc, 0, rest}, {at.target, 0, taken}};
+  if (rest)
     part(at.reconvergence, parts, 2);
-  }
+  else
+    path.pc = at.target;
 }
 
 void Warp::branchIndirect(const Instruction &at, uint32_t mask) {
@@ -87,7 +61,7 @@ void Warp::branchIndirect(const Instruction &at, uint32_t mask) {
   Lanes<uint32_t> index = read<uint32_t>(at.operands[0]);
   std::vector<Path> parts;
   if (uint32_t rest = path.mask & ~mask)
-    parts.push_back({path.pc + 1, 0, rest});
+    parts.push_back({path.pc, 0, rest});
   forLanes(mask, [&](unsigned lane) {
     if (index[lane] >= table.size())
       fail(cuda::CUDA_ERROR_ILLEGAL_INSTRUCTION, at, lane, "index ", index[lane],
@@ -115,7 +89,7 @@ void Warp::part(uint32_t reconvergence, const Path *parts, size_t count) {
       paths.push_back({parts[i].pc, reconvergence, parts[i].mask});
 }
 
-void Warp::exit(uint32_t lanes) {
+void Warp::exit(const Instruction &, uint32_t lanes) {
   live &= ~lanes;
   for (Path &path : paths)
     path.mask &= live;

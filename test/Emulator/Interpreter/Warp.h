@@ -52,6 +52,16 @@ public:
     throw Fault(code, place(at, lane), what...);
   }
 
+  // Of the lanes of a mask. The path that is carried out is at the next instruction already.
+  void branch(const Instruction &at, uint32_t taken);
+  void branchIndirect(const Instruction &at, uint32_t mask);
+  void exit(const Instruction &at, uint32_t lanes);
+  void arrive(const Instruction &at, uint32_t mask);
+  /// The handler that calls one of these.
+  template <auto Member> static void handle(Warp &warp, const Instruction &at, uint32_t mask) {
+    (warp.*Member)(at, mask);
+  }
+
   Block &block() { return owner; }
   unsigned index() const { return number; }
   State state() const { return current; }
@@ -69,11 +79,7 @@ private:
 
   std::string place(const Instruction &at, unsigned lane) const;
   std::byte *registers() { return const_cast<std::byte *>(files[0]); }
-  void branch(const Instruction &at, uint32_t taken);
-  void branchIndirect(const Instruction &at, uint32_t mask);
   void part(uint32_t reconvergence, const Path *paths, size_t count);
-  void exit(uint32_t lanes);
-  void arrive(const Instruction &at, uint32_t mask);
   void popReconverged();
 
   Block &owner;

@@ -7,11 +7,19 @@
 #pragma once
 
 #include "Emulator/Device/AccessHistory.h"
-#include "Emulator/NCCL/Elements.h"
+#include "dtc-cuda/Nccl.h"
 
 namespace dtc::emulator {
 
 class Device;
+
+unsigned bytesOf(cuda::ncclDataType_t type);
+std::string nameOf(cuda::ncclDataType_t type);
+
+/// The bytes of the results of `count` elements of each rank. Halves are summed in 32 bits and
+/// rounded once.
+std::vector<std::byte> reduce(const std::vector<const std::byte *> &inputs, size_t count,
+                              cuda::ncclDataType_t type, cuda::ncclRedOp_t operation);
 
 enum class Request : uint32_t { Join, State, AwaitComplete, Collect, Exchange, Split, Abort };
 enum class Collective : uint32_t { AllReduce, AllGather, ReduceScatter };

@@ -1,4 +1,5 @@
-#include "Emulator/NCCL/Elements.h"
+// Types of elements, and reductions over ranks in the order of the ranks.
+#include "Emulator/NCCL/Clique.h"
 
 #include "Emulator/Device/Fault.h"
 #include "Emulator/Device/FloatElements.h"

@@ -1,101 +1,79 @@
-// Basic blocks, and where diverged lanes meet again.
+// Where diverged lanes meet again: at the immediate post-dominator of their branch.
 #include "Emulator/PTX/ProgramBuilder.h"
 
 namespace dtc::emulator::ptx {
 
 namespace {
 
-/// In the order of the code.
-struct BasicBlock {
-  uint32_t begin, end;
-  std::vector<uint32_t> successors; // blocks; none where the block exits
-};
+using Numbers = std::vector<uint32_t>;
+constexpr uint32_t kNone = ~0u;
 
-std::vector<uint32_t> targetsOf(const Program &program, uint32_t at) {
+/// The instructions that may follow one. The end of the code follows an exit.
+Numbers successorsOf(const Program &program, uint32_t at) {
   const dtc::emulator::Instruction &instruction = program.code[at];
-  std::vector<uint32_t> targets;
+  Numbers all;
   if (instruction.control == Control::Branch)
-    targets.push_back(instruction.target);
+    all.push_back(instruction.target);
   if (instruction.control == Control::IndirectBranch)
-    targets = program.branchTables[instruction.immediate];
-  bool isConditional = instruction.guard != kNoOperand;
-  if (isConditional || instruction.control == Control::None ||
+    all = program.branchTables[instruction.immediate];
+  if (instruction.guard != kNoOperand || instruction.control == Control::None ||
       instruction.control == Control::Barrier)
-    targets.push_back(at + 1);
-  return targets;
+    all.push_back(at + 1);
+  if (all.empty())
+    all.push_back(static_cast<uint32_t>(program.code.size()));
+  return all;
 }
 
-bool endsBlock(const dtc::emulator::Instruction &instruction) {
-  return instruction.control != Control::None && instruction.control != Control::Barrier;
-}
-
-/// A truth for each block.
-using Blocks = std::vector<bool>;
-
-/// Post-dominators of each block, by iteration to a fixed point.
-std::vector<Blocks> postDominators(const std::vector<BasicBlock> &blocks) {
-  size_t count = blocks.size();
-  std::vector<Blocks> sets(count, Blocks(count, true));
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (size_t block = count; block-- > 0;) {
-      Blocks meet(count, !blocks[block].successors.empty());
-      for (uint32_t successor : blocks[block].successors)
-        for (size_t i = 0; i < count; ++i)
-          meet[i] = meet[i] && sets[successor][i];
-      meet[block] = true;
-      if (meet != sets[block]) {
-        sets[block] = std::move(meet);
-        changed = true;
-      }
+/// In the order in which a walk from the end backwards leaves them.
+Numbers orderFromEnd(const std::vector<Numbers> &predecessors) {
+  std::vector<bool> isSeen(predecessors.size(), false);
+  Numbers order;
+  std::vector<std::pair<uint32_t, size_t>> path = {{predecessors.size() - 1, 0}};
+  isSeen[predecessors.size() - 1] = true;
+  while (!path.empty()) {
+    auto &[at, next] = path.back();
+    if (next == predecessors[at].size()) {
+      order.push_back(at);
+      path.pop_back();
+    } else if (uint32_t before = predecessors[at][next++]; !isSeen[before]) {
+      isSeen[before] = true;
+      path.emplace_back(before, 0);
     }
   }
-  return sets;
-}
-
-std::vector<BasicBlock> basicBlocks(const Program &program) {
-  uint32_t size = static_cast<uint32_t>(program.code.size());
-  std::set<uint32_t> starts = {0};
-  for (uint32_t at = 0; at < size; ++at)
-    if (endsBlock(program.code[at])) {
-      starts.insert(at + 1);
-      for (uint32_t target : targetsOf(program, at))
-        starts.insert(target);
-    }
-  starts.erase(size);
-  std::vector<BasicBlock> blocks;
-  std::map<uint32_t, uint32_t> numbers;
-  for (auto start = starts.begin(); start != starts.end(); ++start) {
-    numbers[*start] = static_cast<uint32_t>(blocks.size());
-    auto next = std::next(start);
-    blocks.push_back({*start, next == starts.end() ? size : *next, {}});
-  }
-  for (BasicBlock &block : blocks)
-    for (uint32_t target : targetsOf(program, block.end - 1))
-      if (target < size)
-        block.successors.push_back(numbers.at(target));
-  return blocks;
+  return order;
 }
 
 } // namespace
 
+/// By the algorithm of Cooper, Harvey and Kennedy.
 void setReconvergence(Program &program) {
-  std::vector<BasicBlock> blocks = basicBlocks(program);
-  std::vector<Blocks> sets = postDominators(blocks);
-  std::vector<size_t> counts;
-  for (const Blocks &set : sets)
-    counts.push_back(std::ranges::count(set, true));
-  for (size_t block = 0; block < blocks.size(); ++block) {
-    // The nearest of the strict post-dominators has the most post-dominators itself.
-    size_t nearest = blocks.size();
-    for (size_t other = 0; other < blocks.size(); ++other)
-      if (other != block && sets[block][other] &&
-          (nearest == blocks.size() || counts[other] > counts[nearest]))
-        nearest = other;
-    program.code[blocks[block].end - 1].reconvergence =
-        nearest == blocks.size() ? static_cast<uint32_t>(program.code.size())
-                                 : blocks[nearest].begin;
+  const auto end = static_cast<uint32_t>(program.code.size());
+  std::vector<Numbers> successors, predecessors(end + 1);
+  for (uint32_t at = 0; at < end; ++at) {
+    successors.push_back(successorsOf(program, at));
+    for (uint32_t next : successors.back())
+      predecessors[next].push_back(at);
   }
+  Numbers order = orderFromEnd(predecessors), places(end + 1, 0), nearest(end + 1, kNone);
+  for (uint32_t place = 0; place < order.size(); ++place)
+    places[order[place]] = place;
+  nearest[end] = end;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t place = order.size() - 1; place-- > 0;) {
+      uint32_t meet = kNone;
+      for (uint32_t next : successors[order[place]])
+        if (meet == kNone || nearest[next] == kNone)
+          meet = nearest[next] == kNone ? meet : next;
+        else
+          while (meet != next)
+            places[meet] < places[next] ? meet = nearest[meet] : next = nearest[next];
+      changed |= meet != nearest[order[place]];
+      nearest[order[place]] = meet;
+    }
+  }
+  for (uint32_t at = 0; at < end; ++at)
+    program.code[at].reconvergence = nearest[at] == kNone ? end : nearest[at];
 }
 
 } // namespace dtc::emulator::ptx

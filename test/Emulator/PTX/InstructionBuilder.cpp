@@ -17,13 +17,20 @@ const InstructionTable &instructionTable() {
     addLogic(made);
     addConversions(made);
     addWarpInstructions(made);
+    addMemoryInstructions(made);
     return made;
   }();
   return table;
 }
 
-/// Modifiers of loads and stores that say nothing about the value: order, and caches.
-const std::set<std::string_view> kHints = {"volatile", "relaxed", "gpu", "nc"};
+/// Without the modifiers of loads and stores that say nothing about the value: order, and caches.
+std::string withoutHints(std::string name) {
+  if (name.starts_with("ld.") || name.starts_with("st."))
+    for (std::string_view hint : {".volatile.", ".relaxed.", ".gpu.", ".nc."})
+      if (size_t at = name.find(hint); at != name.npos)
+        name.erase(at, hint.size() - 1);
+  return name;
+}
 
 class InstructionBuilder {
 public:
@@ -42,8 +49,6 @@ public:
 
   Decoded build() {
     const std::string &name = source.name;
-    if (name.starts_with("ld.") || name.starts_with("st."))
-      return access();
     if (name == "bra" || name == "bra.uni")
       return branch();
     if (name == "brx.idx" || name == "brx.idx.uni")
@@ -52,6 +57,7 @@ public:
       return barrier();
     if (name == "ret" || name == "exit") {
       made.control = Control::Exit;
+      made.execute = Warp::handle<&Warp::exit>;
       return made;
     }
     return fromTable();
@@ -72,7 +78,19 @@ private:
     return program.registerNamed(operand.name, source.line);
   }
 
+  /// A register, a number, or the name of what lies in memory.
+  Operand baseOf(const Operand &address) const {
+    Operand base;
+    base.name = address.name;
+    base.kind = program.symbol(base.name) ? Operand::Kind::Symbol
+                : base.name.empty()       ? Operand::Kind::Integer
+                                          : Operand::Kind::Register;
+    return base;
+  }
+
   bool fits(const Operand &operand, unsigned bytes, bool isDestination) const {
+    if (bytes == kAddress)
+      return operand.kind == Operand::Kind::Address && fits(baseOf(operand), 8, false);
     switch (operand.kind) {
     case Operand::Kind::Register:
       return registerOf(operand).bytes == bytes &&
@@ -90,12 +108,18 @@ private:
 
   /// Adds an operand that fits.
   void add(const Operand &operand, unsigned bytes) {
-    if (made.operandCount == made.operands.size())
-      refuse("it has too many operands");
-    made.operands[made.operandCount++] = codeOf(operand, bytes);
+    made.operands.at(made.operandCount++) = codeOf(operand, bytes);
   }
 
   OperandCode codeOf(const Operand &operand, unsigned bytes) {
+    if (bytes == kAddress) {
+      constexpr const char *spaces[] = {"global", "shared", "param"};
+      auto symbol = program.symbol(operand.name);
+      if (symbol && symbol->space != spaces[static_cast<size_t>(made.space)])
+        refuse("'", operand.name, "' lies in .", symbol->space);
+      made.immediate = operand.offset;
+      return codeOf(baseOf(operand), 8);
+    }
     if (operand.kind == Operand::Kind::Register)
       return registerOf(operand).place;
     if (operand.kind == Operand::Kind::Symbol) {
@@ -122,7 +146,7 @@ private:
   }
 
   Decoded fromTable() {
-    auto [row, end] = instructionTable().equal_range(source.name);
+    auto [row, end] = instructionTable().equal_range(withoutHints(source.name));
     if (row == end)
       syntaxError(source.line, "unknown instruction '", source.name, "'");
     std::vector<Operand> operands = flatOperands();
@@ -136,80 +160,18 @@ private:
       ++row;
     if (row == end)
       refuse("it has other operands, or they have other widths");
+    made.space = row->second.space;
     for (size_t i = 0; i < operands.size(); ++i)
       add(operands[i], row->second.bytes[i]);
+    if (made.space == Space::Shared)
+      program.noteSharedAccess(row->second.accessed);
     made.execute = row->second.execute;
     return made;
   }
 
-  std::vector<std::string> modifiers() const {
-    std::vector<std::string> parts;
-    for (size_t dot = source.name.find('.'); dot != source.name.npos;) {
-      size_t end = source.name.find('.', dot + 1);
-      parts.push_back(source.name.substr(dot + 1, end - dot - 1));
-      dot = end;
-    }
-    return parts;
-  }
-
-  /// ld and st: hints, a space, perhaps v2 or v4, and a type.
-  Decoded access() {
-    bool isLoad = source.name.starts_with("ld");
-    std::string space, type;
-    unsigned count = 1;
-    for (const std::string &modifier : modifiers()) {
-      if (modifier == "v2" || modifier == "v4")
-        count = modifier == "v2" ? 2 : 4;
-      else if (modifier == "global" || modifier == "shared" || modifier == "param")
-        space = modifier;
-      else if (!kHints.contains(modifier))
-        type = type.empty() ? modifier : type + "." + modifier;
-    }
-    if (space.empty() || source.operands.size() != 2)
-      refuse("only accesses to .global, .shared and .param are known");
-    unsigned bytes = bytesOfType(type, source.line);
-    const Operand &values = source.operands[isLoad ? 0 : 1];
-    std::vector<Operand> elements =
-        values.kind == Operand::Kind::Vector ? values.elements : std::vector{values};
-    unsigned width = bytes < 2 ? 2 : bytes;
-    for (const Operand &element : elements)
-      if (element.kind == Operand::Kind::Register)
-        width = registerOf(element).bytes;
-    for (const Operand &element : elements) {
-      if (!fits(element, width, isLoad))
-        refuse("a value has another width");
-      add(element, width);
-    }
-    made.space = space == "global"   ? Space::Global
-                 : space == "shared" ? Space::Shared
-                                     : Space::Parameter;
-    addAddress(operand(isLoad ? 1 : 0, Operand::Kind::Address, "an address"), space);
-    if (made.space == Space::Shared)
-      program.noteSharedAccess(bytes * count);
-    if (elements.size() == count)
-      made.execute = accessHandler(isLoad, type[0] == 's', bytes, width, count);
-    if (!made.execute)
-      refuse("this combination of types isn't supported");
-    return made;
-  }
-
-  void addAddress(const Operand &operand, const std::string &space) {
-    made.immediate = operand.offset;
-    auto symbol = program.symbol(operand.name);
-    if (symbol && symbol->space != space)
-      refuse("'", operand.name, "' lies in .", symbol->space);
-    Operand base;
-    base.kind = symbol                 ? Operand::Kind::Symbol
-                : operand.name.empty() ? Operand::Kind::Integer
-                                       : Operand::Kind::Register;
-    base.name = operand.name;
-    if (!fits(base, 8, false))
-      refuse("the address '", operand.name, "' hasn't 64 bits");
-    add(base, 8);
-  }
-
   Decoded branch() {
     made.control = Control::Branch;
+    made.execute = Warp::handle<&Warp::branch>;
     made.target = program.label(operand(0, Operand::Kind::Symbol, "a label").name, source.line);
     return made;
   }
@@ -220,6 +182,7 @@ private:
       refuse("the index hasn't 32 bits");
     add(index, 4);
     made.control = Control::IndirectBranch;
+    made.execute = Warp::handle<&Warp::branchIndirect>;
     made.immediate = program.branchTable(
         operand(1, Operand::Kind::Symbol, "a list of targets").name, source.line);
     return made;
@@ -233,6 +196,7 @@ private:
       refuse("a block has 16 barriers");
     made.immediate = static_cast<int64_t>(number.bits);
     made.control = Control::Barrier;
+    made.execute = Warp::handle<&Warp::arrive>;
     return made;
   }
 
