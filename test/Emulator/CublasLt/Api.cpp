@@ -33,15 +33,9 @@ constexpr uint64_t kWantedWorkspace = 256 * 1024;
 
 /// Faults of the driver have its codes; here they all mean an invalid value.
 template <typename Body> cublasStatus_t enterLibrary(const char *function, Body &&body) {
-  try {
-    body();
-    return CUBLAS_STATUS_SUCCESS;
-  } catch (const Fault &fault) {
-    report(fault, function);
-    bool isStatus =
-        fault.code == CUBLAS_STATUS_NOT_SUPPORTED || fault.code == CUBLAS_STATUS_INVALID_VALUE;
-    return isStatus ? static_cast<cublasStatus_t>(fault.code) : CUBLAS_STATUS_INVALID_VALUE;
-  }
+  int code = codeOf(function, body);
+  bool isStatus = code == CUBLAS_STATUS_SUCCESS || code == CUBLAS_STATUS_NOT_SUPPORTED;
+  return isStatus ? static_cast<cublasStatus_t>(code) : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 /// Which bytes of an object an attribute sets.

@@ -23,14 +23,9 @@ struct Library {
 
 /// Faults of the driver have its codes; here they all mean a bad parameter.
 template <typename Body> cudnnStatus_t enterLibrary(const char *function, Body &&body) {
-  try {
-    body();
-    return CUDNN_STATUS_SUCCESS;
-  } catch (const Fault &fault) {
-    report(fault, function);
-    auto status = static_cast<cudnnStatus_t>(fault.code);
-    return status >= CUDNN_STATUS_NOT_INITIALIZED ? status : CUDNN_STATUS_BAD_PARAM;
-  }
+  auto status = static_cast<cudnnStatus_t>(codeOf(function, body));
+  bool isStatus = status == CUDNN_STATUS_SUCCESS || status >= CUDNN_STATUS_NOT_INITIALIZED;
+  return isStatus ? status : CUDNN_STATUS_BAD_PARAM;
 }
 
 /// What is asked of a finished descriptor; fills at most `requested` elements.

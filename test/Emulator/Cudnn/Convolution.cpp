@@ -1,9 +1,6 @@
-#include "Emulator/Cudnn/Convolution.h"
-
+// Computes convolutions on emulated memory.
+#include "Emulator/Cudnn/Operation.h"
 #include "Emulator/Device/DeviceMemory.h"
-#include "Emulator/Device/Fault.h"
-#include "Emulator/Device/FloatElements.h"
-#include "dtc-cuda/Cudnn.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,6 @@
 #include "Emulator/Cudnn/Descriptors.h"
 
 #include "Emulator/Cudnn/AttentionGraph.h"
-#include "Emulator/Cudnn/Convolution.h"
 
 #include <algorithm>
 #include <set>
@@ -100,6 +99,13 @@ const std::map<cudnnBackendDescriptorType_t, std::pair<ConvKind, cudnnBackendAtt
          {ConvKind::BackwardData, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA}},
         {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
          {ConvKind::BackwardFilter, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA}},
+};
+
+const std::vector<Engine> kEngines = {
+    {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, true, false},
+    {{}, false, true},
+    {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, true, false},
+    {{}, false, false},
 };
 
 unsigned sizeOf(cudnnBackendAttributeType_t type) {
@@ -329,22 +335,12 @@ void BackendDescriptor::setEngine(std::shared_ptr<const CudnnOperation> of, int 
   isFinal = true;
 }
 
-static const std::vector<Engine> &engines() {
-  static const std::vector<Engine> all = {
-      {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, true, false},
-      {{}, false, true},
-      {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, true, false},
-      {{}, false, false},
-  };
-  return all;
-}
-
 uint64_t Engine::workspaceBytes(const CudnnOperation &operation) const {
   constexpr uint64_t kHuge = uint64_t(1) << 40;
   return needsHugeWorkspace ? kHuge : operation.workspaceBytes();
 }
 
-const Engine &engineAt(int number) { return engines().at(number); }
+const Engine &engineAt(int number) { return kEngines.at(number); }
 
 std::vector<int> enginesFor(cudnnBackendHeurMode_t mode) {
   switch (mode) {

@@ -57,6 +57,24 @@ public:
   virtual Accesses run(const CudnnCall &call, const DeviceMemory &memory) const = 0;
 };
 
+enum class ConvKind { Forward, BackwardData, BackwardFilter };
+
+struct Convolution : CudnnOperation {
+  ConvKind kind = ConvKind::Forward;
+  CudnnTensor input, weight, output;
+  std::vector<int64_t> strides, pre, post, dilations;
+  double alpha = 1, beta = 0;
+
+  const CudnnTensor &result() const;
+  /// Throws a Fault where the shapes contradict each other or the emulator lacks something.
+  void check() const;
+
+  std::vector<CudnnTensor> tensors() const override { return {input, weight, output}; }
+  uint64_t workspaceBytes() const override;
+  std::string text() const override;
+  Accesses run(const CudnnCall &call, const DeviceMemory &memory) const override;
+};
+
 /// Calls visit(number in the dense order, element in memory) for each element.
 template <typename Visit> void forEachElement(const CudnnTensor &tensor, Visit &&visit) {
   std::vector<int64_t> index(tensor.dims.size(), 0);

@@ -5,6 +5,7 @@
 #include "dtc-cuda/Driver.h"
 
 #include <cstdio>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -17,14 +18,11 @@ namespace {
 class CallLog {
 public:
   ~CallLog() {
-    std::FILE *file = std::fopen(settings().callsFile.c_str(), "a");
-    if (!file) {
-      std::fprintf(stderr, "emulated GPU: cannot write %s\n", settings().callsFile.c_str());
-      return;
-    }
+    std::ofstream file(settings().callsFile, std::ios::app);
     for (const auto &[function, count] : counts)
-      std::fprintf(file, "%s %lld\n", function.c_str(), count);
-    std::fclose(file);
+      file << function << " " << count << "\n";
+    if (!file.flush())
+      std::fprintf(stderr, "emulated GPU: cannot write %s\n", settings().callsFile.c_str());
   }
   void add(std::string_view function) {
     std::lock_guard lock(mutex);

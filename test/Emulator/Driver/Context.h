@@ -32,16 +32,22 @@ void requireInitialized();
 /// Prints a fault once, where a caller wouldn't expect its code.
 void report(const Fault &fault, const char *function);
 
-/// Runs an entry point, and turns a fault into its result.
-template <typename Body> cuda::CUresult enter(const char *function, Body &&body) {
+/// Runs an entry point. Returns the code of its fault, or 0, which is a success in each library.
+template <typename Body> int codeOf(const char *function, Body &&body) {
   try {
-    noteCall(function);
     body();
-    return cuda::CUDA_SUCCESS;
+    return 0;
   } catch (const Fault &fault) {
     report(fault, function);
-    return static_cast<cuda::CUresult>(fault.code);
+    return fault.code;
   }
+}
+
+template <typename Body> cuda::CUresult enter(const char *function, Body &&body) {
+  return static_cast<cuda::CUresult>(codeOf(function, [&] {
+    noteCall(function);
+    body();
+  }));
 }
 
 } // namespace dtc::emulator

@@ -11,9 +11,11 @@ struct CapturedGraph {
   Graph graph;
 };
 
-void requireNotCaptured(const Stream &stream) {
+Stream &uncaptured(cuda::CUstream handle) {
+  Stream &stream = streamOf(handle);
   require(!stream.capture, cuda::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
           "the stream is being captured");
+  return stream;
 }
 
 constexpr int kLeastPriority = 0, kGreatestPriority = -5; // an H100's
@@ -77,18 +79,12 @@ CUresult cuStreamDestroy_v2(CUstream stream) {
 }
 
 CUresult cuStreamSynchronize(CUstream stream) {
-  return enter(__func__, [&] {
-    Stream &found = streamOf(stream);
-    requireNotCaptured(found);
-    found.synchronize();
-  });
+  return enter(__func__, [&] { uncaptured(stream).synchronize(); });
 }
 
 CUresult cuStreamQuery(CUstream stream) {
   return enter(__func__, [&] {
-    Stream &found = streamOf(stream);
-    requireNotCaptured(found);
-    Mark mark = found.mark();
+    Mark mark = uncaptured(stream).mark();
     // An idle worker needs a moment to come to the mark.
     for (int i = 0; i < 100 && !mark.ticket->done; ++i)
       std::this_thread::yield();
@@ -190,11 +186,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  return enter(__func__, [&] {
-    Stream &found = streamOf(stream);
-    requireNotCaptured(found);
-    handles<ExecutableGraph>().find(exec).launch(found);
-  });
+  return enter(__func__, [&] { handles<ExecutableGraph>().find(exec).launch(uncaptured(stream)); });
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {
