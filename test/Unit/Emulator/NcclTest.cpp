@@ -269,6 +269,36 @@ TEST_F(NcclTest, NothingComesToPassAfterAnAbort) {
   });
 }
 
+/// The device of rank 2 fails while three ranks wait. What they gave is gone when the last one
+/// comes.
+TEST_F(NcclTest, NothingComesToPassAfterAFailure) {
+  std::barrier begun(kRanks);
+  std::latch failed(1);
+  runFailing([&](Rank &rank) {
+    void *buffer = rank.upload({1});
+    if (rank.number == 3)
+      streamOf(rank.stream).submit({"wait", [&] {
+                                      failed.wait();
+                                      return Accesses();
+                                    }});
+    ASSERT_EQ(ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
+              ncclSuccess);
+    begun.arrive_and_wait();
+    if (rank.number == 2) {
+      CUstream other = nullptr;
+      ASSERT_EQ(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20)); // until it waits
+      streamOf(other).submit(
+          {"mistake", []() -> Accesses { throw Fault(CUDA_ERROR_LAUNCH_FAILED, "a mistake"); }});
+    }
+    if (rank.number == 0) {
+      EXPECT_NE(cuStreamSynchronize(rank.stream), CUDA_SUCCESS);
+      failed.count_down();
+    }
+    EXPECT_NE(cuStreamSynchronize(rank.stream), CUDA_SUCCESS);
+  });
+}
+
 TEST_F(NcclTest, AbortsWaitForGraphs) {
   std::barrier haveCaptured(kRanks);
   run([&](Rank &rank) {
