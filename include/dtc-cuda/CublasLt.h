@@ -74,8 +74,17 @@ enum cublasLtEpilogue_t : unsigned {
   CUBLASLT_EPILOGUE_BGRADB = 512,
 };
 
+/// How the parts of a sum that several blocks compute are added up; they are bits of a mask.
+enum cublasLtReductionScheme_t : unsigned {
+  CUBLASLT_REDUCTION_SCHEME_INPLACE = 1,      ///< in the result's type
+  CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2, ///< in that of computing
+  CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE = 4,  ///< in the result's type
+  CUBLASLT_REDUCTION_SCHEME_MASK = 7,
+};
+
 enum cublasLtMatmulPreferenceAttributes_t : unsigned {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,   ///< uint64_t
+  CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3, ///< uint32_t; all where it isn't set
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5, ///< uint32_t; 256 where it isn't set
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,

@@ -71,6 +71,8 @@ public:
 private:
   /// The algorithm for operands that begin at multiples of kWide bytes, or of an element.
   static constexpr uint32_t kWide = 16;
+  /// With others, parts of a sum may be rounded to the result's type before they are added up.
+  static constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   Status choose(bool isWide, ProductTuner *tuner);
   /// The best few of the heuristic.
   Result<std::vector<cublasLtMatmulAlgo_t>> ask(bool isWide, int most);
@@ -201,7 +203,7 @@ std::string MatmulOperation::nameOf(bool isWide) const {
          std::to_string(epilogueOf(call)) + (call.hasAddend ? ", added" : "") +
          (call.tf32 ? ", TF32" : "") + ", aligned to " +
          std::to_string(isWide ? kWide : elementBytes[2]) + ", workspace " +
-         std::to_string(workspaceBytes);
+         std::to_string(workspaceBytes) + ", reductions " + std::to_string(kReductions);
 }
 
 Status MatmulOperation::choose(bool isWide, ProductTuner *tuner) {
@@ -221,6 +223,9 @@ Status MatmulOperation::choose(bool isWide, ProductTuner *tuner) {
 Result<std::vector<cublasLtMatmulAlgo_t>> MatmulOperation::ask(bool isWide, int most) {
   Owned<cublasLtMatmulPreference_t> preference(lt.cublasLtMatmulPreferenceDestroy);
   DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceCreate, &preference.handle));
+  DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference.handle,
+                             CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &kReductions,
+                             sizeof(kReductions)));
   DTC_CUDA_TRY(DTC_CUDA_CALL(lt, cublasLtMatmulPreferenceSetAttribute, preference.handle,
                              CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspaceBytes,
                              sizeof(workspaceBytes)));

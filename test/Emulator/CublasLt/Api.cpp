@@ -25,6 +25,7 @@ struct Library {
 struct Algorithm {
   uint64_t mark, fingerprint, workspaceBytes;
   SumOrder order;
+  bool roundsParts;
   uint32_t alignments[6]; // of A, B, C, D, the bias and GELU's input
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
@@ -58,6 +59,7 @@ constexpr Attribute kOfLayout[] = {
 };
 constexpr Attribute kOfPreference[] = {
     {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, offsetof(MatmulPreference, workspaceBytes), 8},
+    {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, offsetof(MatmulPreference, reductions), 4},
     {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, offsetof(MatmulPreference, alignment[0]), 4},
     {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, offsetof(MatmulPreference, alignment[1]), 4},
     {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, offsetof(MatmulPreference, alignment[2]), 4},
@@ -92,11 +94,14 @@ std::chrono::nanoseconds pretendedTime(const Algorithm &algorithm, const Device 
 }
 
 Algorithm choose(const MatmulProblem &problem, const MatmulPreference &preference, SumOrder order) {
+  constexpr uint32_t kInOutputType =
+      CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   auto upTo256 = [](uint64_t value) { return 1u << std::countr_zero(value | 256); };
   Algorithm chosen{kAlgorithmMark,
                    problem.fingerprint(),
                    std::min(kWantedWorkspace, preference.workspaceBytes),
                    order,
+                   order == SumOrder::Forward && (preference.reductions & kInOutputType) != 0,
                    {}};
   std::ranges::transform(preference.alignment, chosen.alignments, upTo256);
   // Those of the epilogue are of the pointers that the description has at the time.
@@ -287,6 +292,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     checkCall(product, algorithm);
     product.workspaceBytes = algorithm.workspaceBytes;
     product.order = algorithm.order;
+    product.roundsParts = algorithm.roundsParts;
     Stream &target = streamOf(stream);
     std::string name = concat("matmul ", problem.m(), " x ", problem.n(), " x ", problem.k());
     target.submit(

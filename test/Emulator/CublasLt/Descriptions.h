@@ -65,6 +65,7 @@ struct MatmulPreference {
 
   uint64_t workspaceBytes = 0;
   uint32_t alignment[4] = {256, 256, 256, 256}; // of A, B, C and D
+  uint32_t reductions = cuda::CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 /// The whole problem that a heuristic or a call is about.
@@ -102,6 +103,7 @@ struct Product {
   uint64_t workspaceBytes;
   double alpha, beta;
   SumOrder order = SumOrder::Forward;
+  bool roundsParts = false; // half of a sum is rounded to D's type, where the rest is added to it
 };
 
 /// Computes D, overwrites the workspace, and says what was read and written.

@@ -44,10 +44,17 @@ std::vector<T> dense(uint64_t address, const MatrixLayout &layout, bool isTransp
   return result;
 }
 
+double rounded(double value, cudaDataType_t type) {
+  std::byte place[sizeof(double)];
+  store(place, type, value);
+  return load(place, type);
+}
+
 /// In blocks of rows that stay in the cache. The innermost loop runs along a row, in vectors.
 template <typename T>
 std::vector<T> multiply(const std::vector<T> &a, const std::vector<T> &b, uint64_t m, uint64_t n,
-                        uint64_t k, SumOrder order) {
+                        uint64_t k, const Product &product) {
+  const SumOrder order = product.order;
   const uint64_t block = std::max<uint64_t>(1, 32768 / sizeof(T) / std::max<uint64_t>(n, 1));
   std::vector<T> sums(m * n, T(0));
   for (uint64_t first = 0; first < m; first += block)
@@ -59,6 +66,10 @@ std::vector<T> multiply(const std::vector<T> &a, const std::vector<T> &b, uint64
       for (uint64_t i = first; i < std::min(first + block, m); ++i) {
         T factor = a[i * k + p];
         T *sum = sums.data() + i * n;
+        if (product.roundsParts && step == k / 2)
+          std::transform(sum, sum + n, sum, [&](T part) {
+            return static_cast<T>(rounded(part, product.problem.d.type));
+          });
         for (uint64_t j = 0; j < n; ++j)
           sum[j] += factor * row[j];
       }
@@ -122,7 +133,7 @@ template <typename T> void runBatch(const Product &product, int batch, const Dev
     for (std::vector<T> *operand : {&a, &b})
       for (T &number : *operand)
         number = roundToTF32(static_cast<float>(number));
-  std::vector<T> sums = multiply(a, b, m, n, k, product.order);
+  std::vector<T> sums = multiply(a, b, m, n, k, product);
   const MatrixLayout &c = product.problem.c, &d = product.problem.d;
   const std::byte *old =
       memory.hostAddress(product.c) + uint64_t(batch) * c.batchStride * bytesOf(c.type);

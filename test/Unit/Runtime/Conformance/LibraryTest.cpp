@@ -2,6 +2,8 @@
 // are tested with each target (LibraryCallTest for oneDNN).
 #include "Conformance.h"
 
+#include <bit>
+
 using dtc::ErrorCategory;
 using namespace dtc::rt;
 using namespace dtc::rt::conformance;
@@ -52,6 +54,38 @@ TEST_P(Conformance, MatmulTakesStridesAndRepeats) {
         }
       return Status::ok();
     }, 2);
+}
+
+/// A long sum of small integers, which a library may divide among blocks. Its parts are no numbers
+/// of bf16, where they would be off by eight and more.
+TEST_P(Conformance, PartsOfSumsAreNotRoundedToBf16) {
+  if (!GetParam().hasAttention)
+    GTEST_SKIP() << "the target multiplies halves as floats when it compiles";
+  constexpr int64_t kRows = 8, kK = 32 * 2047;
+  constexpr uint64_t kB = 4 << 20, kC = 8 << 20, kFrom = 12 << 20;
+  auto packed = [](const std::vector<int> &values) { // two in a float
+    Floats pairs;
+    auto bits = [&](size_t i) { return std::bit_cast<uint32_t>(float(values[i])) >> 16; };
+    for (size_t i = 0; i < values.size(); i += 2)
+      pairs.push_back(std::bit_cast<float>(bits(i) | bits(i + 1) << 16));
+    return pairs;
+  };
+  std::vector<int> terms(kRows * kK);
+  for (int64_t i = 0; i < kRows * kK; ++i)
+    terms[i] = i % kK < kK / 2 ? 1 : i % kK == kK - 1 ? 0 : -1; // their sum is 1
+  onRanks(1, [&](Rank &rank) {
+    DTC_TRY(rank.begin({QueueKind::Compute}, kArena));
+    DTC_TRY(rank.put(0, packed(terms)));
+    DTC_TRY(rank.put(kB, packed(std::vector<int>(kRows * kK, 1))));
+    auto matrix = [](int64_t rows, int64_t columns) {
+      return StridedTensor{fbs::DType::BF16, {rows, columns}, {columns, 1}};
+    };
+    MatmulCall call{matrix(kRows, kK), matrix(kK, kRows), matrix(kRows, kRows)};
+    DTC_TRY(rank.issue(0, MatmulSpec{call, kScratchBytes}, {0, kB, kC, kFrom}));
+    DTC_TRY(rank.queue(0).synchronize());
+    EXPECT_EQ(rank.get(kC, kRows * kRows / 2), packed(std::vector<int>(kRows * kRows, 1)));
+    return Status::ok();
+  });
 }
 
 TEST_P(Conformance, ConvolutionForwardAndBackward) {
