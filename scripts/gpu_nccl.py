@@ -10,6 +10,7 @@ argument that NCCL takes for another gives other bytes.
 import contextlib
 import ctypes
 import json
+import os
 import pathlib
 import struct
 import sys
@@ -26,6 +27,8 @@ TYPES = {"int8": (0, struct.pack("<8b", *range(-4, 4))), "int32": (2, struct.pac
          "bf16": (9, b"".join(struct.pack("<f", value)[2:] for value in range(8)))}
 BYTES = 1
 THREAD_LOCAL = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+USE_NODE_PRIORITY = 8  # CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
+NON_BLOCKING, DISABLE_TIMING = 1, 2  # flags of streams and events
 
 
 class UniqueId(ctypes.Structure):
@@ -58,9 +61,9 @@ class Rank:
         self.drive("cuDeviceGet", ctypes.byref(device), 0)
         self.drive("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self.drive("cuCtxSetCurrent", context)
-        self.drive("cuStreamCreate", ctypes.byref(self.stream), 1)
-        self.source, self.target = ctypes.c_uint64(), ctypes.c_uint64()
-        for buffer in (self.source, self.target):
+        self.drive("cuStreamCreate", ctypes.byref(self.stream), NON_BLOCKING)
+        self.source, self.target, self.second = (ctypes.c_uint64() for _ in range(3))
+        for buffer in (self.source, self.target, self.second):
             self.drive("cuMemAlloc_v2", ctypes.byref(buffer), ctypes.c_size_t(256))
         self.comm = ctypes.c_void_p()
 
@@ -114,35 +117,50 @@ def settle(rank: Rank, name: str, code: int, comm: ctypes.c_void_p) -> None:
     rank.check(name, state.value)
 
 
+@contextlib.contextmanager
+def child(rank: Rank):
+    """A communicator that the rank's is split into."""
+    made = ctypes.c_void_p()
+    settle(rank, "ncclCommSplit", rank.nccl.ncclCommSplit(rank.comm, 0, 0, ctypes.byref(made), ctypes.byref(Config())), rank.comm)
+    yield made
+    rank.call("ncclCommDestroy", made, comm=made)
+
+
 def split(rank: Rank) -> str:
-    parent, child = rank.comm, ctypes.c_void_p()
-    settle(rank, "ncclCommSplit", rank.nccl.ncclCommSplit(parent, 0, 0, ctypes.byref(child), ctypes.byref(Config())), parent)
-    rank.comm = child
-    same(rank, "all_reduce", "fp32")
-    rank.call("ncclCommDestroy", child, comm=child)
+    parent = rank.comm
+    with child(rank) as rank.comm:
+        same(rank, "all_reduce", "fp32")
     rank.comm = parent
     return "its child sums, and ends"
 
 
-def message(rank: Rank, size: int) -> None:
-    """To itself."""
+def send(rank: Rank, size: int, comm: ctypes.c_void_p, stream: ctypes.c_void_p, target: ctypes.c_uint64) -> None:
+    """What lies in the source, to itself."""
     rank.call("ncclGroupStart")
-    for name, buffer in (("ncclSend", rank.source), ("ncclRecv", rank.target)):
-        rank.call(name, buffer, ctypes.c_size_t(size), BYTES, 0, rank.comm, rank.stream, comm=rank.comm)
-    rank.call("ncclGroupEnd", comm=rank.comm)
+    for name, buffer in (("ncclSend", rank.source), ("ncclRecv", target)):
+        rank.call(name, buffer, ctypes.c_size_t(size), BYTES, 0, comm, stream, comm=comm)
+    rank.call("ncclGroupEnd", comm=comm)
+
+
+def message(rank: Rank, size: int) -> None:
+    send(rank, size, rank.comm, rank.stream, rank.target)
 
 
 @contextlib.contextmanager
-def captured_message(rank: Rank, size: int):
-    """A graph that sends, as dtc-run captures a step."""
+def captured(rank: Rank, issue):
+    """A graph of what is issued, as dtc-run captures a step."""
     graph, made = ctypes.c_void_p(), ctypes.c_void_p()
     rank.drive("cuStreamBeginCapture_v2", rank.stream, THREAD_LOCAL)
-    message(rank, size)
+    issue()
     rank.drive("cuStreamEndCapture", rank.stream, ctypes.byref(graph))
-    rank.drive("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_ulonglong(0))
+    rank.drive("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_ulonglong(USE_NODE_PRIORITY))
     rank.drive("cuGraphDestroy", graph)
     yield made
     rank.drive("cuGraphExecDestroy", made)
+
+
+def captured_message(rank: Rank, size: int):
+    return captured(rank, lambda: message(rank, size))
 
 
 def recorded(rank: Rank) -> str:
@@ -151,6 +169,36 @@ def recorded(rank: Rank) -> str:
         for _ in range(2):
             if rank.moved(data, lambda: rank.drive("cuGraphLaunch", graph, rank.stream)) != data:
                 raise RuntimeError("the graph sends other bytes")
+    return "twice, by a graph"
+
+
+def recorded_twice(rank: Rank) -> str:
+    """Two communicators in a graph, each on a stream. NCCL is to launch their calls in the order in which they were captured."""
+    _, data = TYPES["fp32"]
+    size, other, begun, ended = len(data), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    rank.drive("cuStreamCreate", ctypes.byref(other), NON_BLOCKING)
+    for event in (begun, ended):
+        rank.drive("cuEventCreate", ctypes.byref(event), DISABLE_TIMING)
+    with child(rank) as second:
+
+        def issue() -> None:
+            rank.drive("cuEventRecord", begun, rank.stream)
+            rank.drive("cuStreamWaitEvent", other, begun, 0)
+            send(rank, size, second, other, rank.second)
+            message(rank, size)
+            rank.drive("cuEventRecord", ended, other)
+            rank.drive("cuStreamWaitEvent", rank.stream, ended, 0)
+
+        issue()  # as a first step, in which ranks connect
+        found = ctypes.create_string_buffer(size)
+        with captured(rank, issue) as graph:
+            for _ in range(2):
+                if rank.moved(data, lambda: rank.drive("cuGraphLaunch", graph, rank.stream)) != data:
+                    raise RuntimeError("the graph sends other bytes on the first communicator")
+                rank.drive("cuMemcpyDtoHAsync_v2", found, rank.second, ctypes.c_size_t(size), rank.stream)
+                rank.drive("cuStreamSynchronize", rank.stream)
+                if found.raw != data:
+                    raise RuntimeError("the graph sends other bytes on the second communicator")
     return "twice, by a graph"
 
 
@@ -198,7 +246,7 @@ def end(rank: Rank) -> str:
 
 CHECKS = {"begin": begin, **{f"all_reduce of {element}": lambda rank, element=element: same(rank, "all_reduce", element) for element in TYPES},
           **{kind: lambda rank, kind=kind: same(rank, kind, "fp32") for kind in ("maximum", "reduce_scatter", "all_gather", "message")},
-          "split": split, "record": recorded, "end": end, "begin again": begin, "abort": aborted}
+          "split": split, "record": recorded, "record two communicators": recorded_twice, "end": end, "begin again": begin, "abort": aborted}
 
 
 def rows(machine, script: pathlib.Path):
@@ -216,6 +264,7 @@ def rows(machine, script: pathlib.Path):
 
 
 def main() -> None:
+    os.environ.setdefault("NCCL_LAUNCH_ORDER_IMPLICIT", "1")  # as dtc-run
     rank = Rank(sys.argv[1])
     for name, check in CHECKS.items():
         try:

@@ -108,7 +108,7 @@ def test_nccl_with_one_rank(packed, tmp_path):
     done = run(packed, tmp_path / "page.md", "--part", "nccl", gpus=1)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("nccl: ")]
-    assert len(lines) == 17 and all(": passed: " in line for line in lines)
+    assert len(lines) == 18 and all(": passed: " in line for line in lines)
     assert "nccl: all_reduce of bf16: passed: 16 bytes" in done.stdout and "nccl: split: passed" in done.stdout
     assert "nccl: abort: passed: ends after its graph" in done.stdout
 
