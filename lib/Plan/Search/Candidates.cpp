@@ -13,7 +13,7 @@
 namespace dtc::plan {
 
 /// Larger microbatches are as efficient as these: samples, and tokens.
-static constexpr int64_t kLargestMicroBatch = 64, kLargestTokens = 65536;
+static constexpr int64_t kLargestTokens = 65536;
 static constexpr int64_t kLargestChunks = 8, kLargestEvenChunks = 12;
 
 bool isPinned(const Spec &spec) {
@@ -182,13 +182,11 @@ std::string Enumeration::whyNotPlaced(const Degrees &degrees) const {
 }
 
 int64_t Enumeration::mostSamples() const {
-  return problem.tokensPerSample > 0
-             ? std::clamp(kLargestTokens / problem.tokensPerSample, int64_t{1}, kLargestMicroBatch)
-             : kLargestMicroBatch;
+  return std::max<int64_t>(1, kLargestTokens / std::max<int64_t>(1, problem.tokensPerSample));
 }
 
-/// Sizes into which a rank's samples may be cut: all by powers of two. All of them may be one call,
-/// as launches take longer than many samples of a few tokens.
+/// Sizes into which a rank's samples may be cut: all by powers of two. A call may have many samples
+/// of a few tokens, as launches take longer than these.
 std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
   std::vector<int64_t> list;
   auto add = [&](int64_t size) {
@@ -199,13 +197,11 @@ std::vector<int64_t> Enumeration::microBatches(int64_t samples) const {
     add(*spec.microBatch);
     return list;
   }
-  int64_t most = mostSamples();
-  const bool mayStayWhole =
-      samples <= kLargestTokens / std::max<int64_t>(1, problem.tokensPerSample);
+  const int64_t most = mostSamples();
   for (int64_t size = 1; size <= std::min(samples, most); size *= 2)
     add(size);
   for (int64_t size = samples; size >= 1; size /= 2) {
-    if (size <= most || (mayStayWhole && size == samples))
+    if (size <= most)
       add(size);
     if (size % 2)
       break;

@@ -434,6 +434,12 @@ TEST(PlanSearch, CallsHaveAllSamplesOfARankWhereThatIsFaster) {
   EXPECT_EQ(free.predicted.stepSeconds, whole.predicted.stepSeconds);
 }
 
+/// Where all of them have more tokens than make a call efficient, it has as many as do.
+TEST(PlanSearch, CallsHaveManySamplesOfAFewTokens) {
+  Problem problem = transformer({2, 64, 4, 8, 131072, 512});
+  EXPECT_EQ(best(problem, 8, "dp=8").plan.degrees.microBatch, 8192);
+}
+
 /// More stages than layers, for who asks for them.
 TEST(PlanSearch, InterleavesStagesOfLessThanALayer) {
   Problem problem = transformer({2, 256, 8, 64, 32, 1024});
