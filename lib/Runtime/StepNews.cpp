@@ -109,15 +109,17 @@ Status RankWorker::lookAtResults(int64_t number) {
   return checkNumbers(number, seen);
 }
 
-/// Where the loss is scaled, gradients that aren't finite make the next step's scale smaller. Else
-/// the loss is named first: gradients that aren't finite mostly follow from it.
+/// Where the loss is scaled, gradients that aren't finite make the next step's scale smaller. Who
+/// gives the batches is told of a loss without targets, whose gradients are zeros. Else the loss is
+/// named first: gradients that aren't finite mostly follow from it.
 Status RankWorker::checkNumbers(int64_t number, const StepNews &seen) const {
   const std::string where =
       "step " + std::to_string(number) + ": rank " + std::to_string(communicator.rank()) + ": the ";
   if (seen.lossScale && *seen.lossScale < std::numeric_limits<float>::min())
     return {ErrorCategory::NotFinite,
             where + "scale of the loss has become nothing, as the gradients of each step overflow"};
-  if (seen.lossScale && !isMeanOverNothing(seen.loss, seen.nonFinite))
+  const bool hasNoTargets = isMeanOverNothing(seen.loss, seen.nonFinite);
+  if (hasNoTargets ? session.requests != nullptr : seen.lossScale.has_value())
     return Status::ok();
   for (auto [value, name] : {std::pair(seen.loss, "loss"), {seen.gradNorm, "gradient norm"}})
     if (value && !std::isfinite(*value))

@@ -219,6 +219,16 @@ def test_a_batch_that_is_refused_costs_no_step(run, batches, tmp_path):
     assert facts([program.step(batches[0])]) == log(run, "ordered")[:1]
 
 
+def test_without_targets_the_loss_is_none_and_the_program_goes_on(batches):
+    """As in PyTorch, where all of a batch are ignored: the gradients are zeros, and SGD moves nothing."""
+    program, other = (make(optimizer=dtc.SGD(lr=0.1), devices=2) for _ in range(2))
+    ignored = batches[0] | {"target": numpy.full_like(batches[0]["target"], -100)}
+    assert numpy.isnan(program.evaluate(ignored))
+    step = program.step(ignored)
+    assert numpy.isnan(step.loss) and (step.grad_norm, program.steps_done) == (0, 1)
+    assert program.step(batches[0]).loss == other.step(batches[0]).loss
+
+
 def test_after_a_loss_that_is_not_finite_no_step_is_made(batches):
     program = make(optimizer=dtc.SGD(lr=1e30))
     with pytest.raises(dtc.NotFiniteError, match="^step .* is not finite"):
