@@ -1,17 +1,12 @@
 #include "dtc-rt/Profile.h"
 
-#include "dtc-io/OutputPath.h"
-#include "dtc-rt/Program/PackageFormat.h"
-#include "dtc-rt/Program/PartialFiles.h"
+#include "dtc-rt/Program/MappedFile.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <unistd.h>
+#include <string_view>
 
 namespace dtc::rt {
 
@@ -66,24 +61,22 @@ Status receiveText(Communicator &communicator, int from, std::string &text) {
   return communicator.receive(from, kRuntimeChannel, {&block, 1});
 }
 
-Status writeFile(const std::string &asked, const std::string &events) {
-  const std::string path = io::endOfLinks(asked);
-  removeAbandonedPartials(path);
-  std::string partial = path + kPartialSuffix + std::to_string(::getpid());
-  std::ofstream out(partial, std::ios::binary);
+Status writeFile(const std::string &path, const std::string &events) {
   // The last event has no comma behind it.
-  out << "{\"traceEvents\":[\n"
-      << std::string_view(events).substr(0, events.size() - std::min<size_t>(events.size(), 2))
-      << "\n]}\n";
-  out.close();
-  std::error_code error;
-  if (out)
-    std::filesystem::rename(partial, path, error);
-  if (out && !error)
-    return Status::ok();
-  std::error_code ignored;
-  std::filesystem::remove(partial, ignored);
-  return failed("cannot write the profile").in(asked);
+  const std::string_view parts[] = {
+      "{\"traceEvents\":[\n",
+      std::string_view(events).substr(0, events.size() - std::min<size_t>(events.size(), 2)),
+      "\n]}\n"};
+  size_t size = 0;
+  for (std::string_view part : parts)
+    size += part.size();
+  Result<OutputFile> file = OutputFile::create(path, size);
+  if (!file)
+    return file.status();
+  char *at = file->data();
+  for (std::string_view part : parts)
+    at = std::copy(part.begin(), part.end(), at);
+  return file->commit();
 }
 
 } // namespace

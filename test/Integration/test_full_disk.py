@@ -45,10 +45,12 @@ def test_dtc(tmp_path, flag):
     assert "written" not in outcome.out.splitlines()[-1:] and ".partial" not in outcome.out, outcome.out
 
 
-def test_weights(tmp_path, artifact):
-    outcome = on_a_small_disk(tmp_path, BIN / "dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", "1",
-                              "--save-weights", "written.safetensors")
-    assert outcome.code == 1 and "written.safetensors" in outcome.error_line(), outcome.err
+@pytest.mark.parametrize("flag", ["--save-weights", "--profile"])
+def test_dtc_run(tmp_path, artifact, flag):
+    outcome = on_a_small_disk(tmp_path, BIN / "dtc-run", artifact, "--data", MODELS / "text.bin", "--steps", "8",
+                              flag, "written")
+    assert outcome.code == 1 and outcome.error_line().startswith("dtc-run: error: written: "), outcome.err
+    assert outcome.error_line().endswith(": No space left on device"), outcome.err
     assert outcome.out == "", outcome.out
 
 

@@ -102,8 +102,23 @@ Result<SafetensorsHeader> SafetensorsHeader::of(std::span<const SafetensorsEntry
   return result;
 }
 
+/// Whose files hold tensors in another format. Other endings say nothing.
+static Status checkEnding(const std::string &path) {
+  static constexpr std::string_view kOthers[] = {".pt",  ".pth", ".pt2", ".ckpt", ".bin", ".onnx",
+                                                 ".npz", ".npy", ".h5",  ".gguf", ".pkl"};
+  for (std::string_view ending : kOthers)
+    if (path.ends_with(ending))
+      return {ErrorCategory::Usage, path +
+                                        ": tensors are written in the format safetensors; end "
+                                        "the name with .safetensors, not with " +
+                                        std::string(ending)};
+  return Status::ok();
+}
+
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
                                                     std::vector<Entry> entries, Writers writers) {
+  if (Status status = checkEnding(path); !status.isOk())
+    return status;
   Result<SafetensorsHeader> header = SafetensorsHeader::of(entries);
   if (!header)
     return std::move(header.status()).in(path);

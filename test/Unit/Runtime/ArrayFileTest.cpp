@@ -105,6 +105,16 @@ TEST(Safetensors, WriterAppearsOnCommit) {
   EXPECT_FALSE(SafetensorsWriter::create(folder / "no/such/folder", {}));
 }
 
+TEST(Safetensors, WriterRefusesTheNameOfAnotherFormat) {
+  TemporaryFolder folder;
+  auto writer = SafetensorsWriter::create(folder / "w.pt", {});
+  ASSERT_FALSE(writer);
+  EXPECT_EQ(writer.status().category(), dtc::ErrorCategory::Usage);
+  EXPECT_TRUE(writer.status().message().ends_with("not with .pt")) << writer.status().message();
+  EXPECT_TRUE(std::filesystem::is_empty(std::filesystem::path(folder / "w.pt").parent_path()));
+  EXPECT_TRUE(SafetensorsWriter::create(folder / "step.pt.1", {}));
+}
+
 TEST(Npz, ReadsStoredMembers) {
   std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n";
   std::string data = bytesOf<float>({1, 2, 3, 4, 5, 6});
