@@ -14,7 +14,6 @@
 #include "dtc/Replay/ReplayPrograms.h"
 #include "dtc/Report/Artifact.h"
 #include "dtc/Report/Json.h"
-#include "dtc/Report/Words.h"
 #include "dtc/Schedule/Descriptor.h"
 #include "dtc/Stages/Stages.h"
 
@@ -42,12 +41,6 @@ static std::vector<std::string> parametersOf(ModuleOp module) {
 }
 
 Outcome<Partitioned> partition(const Options &options, Planned planned) {
-  const plan::Prediction &predicted = planned.search.predicted;
-  if (!predicted.fits())
-    return fail({"the plan needs " + report::formatBytes(predicted.memory.total()) +
-                     " a rank, more than the " + report::formatBytes(predicted.memoryCapacity) +
-                     " there are",
-                 ErrorCategory::NoFit});
   std::vector<std::string> parameters = parametersOf(planned.module());
   schedule::ScheduleShape shape = plan::scheduleShape(planned.search.plan.degrees);
   pipelines::PartitionPipeline asked;

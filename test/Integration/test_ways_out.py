@@ -81,6 +81,18 @@ def test_an_edit_in_one_place_is_enough(saved, tmp_path):
     assert (answer["plan"]["dp"], answer["plan"]["tp"]) == (1, 2)
 
 
+def test_a_pinned_plan_without_memory_is_told_which_pin_fits(tmp_path):
+    """As it is with the search. Who follows the advice has a program."""
+    cluster = tmp_path / "small.yaml"
+    cluster.write_text("node: dgx-h100\ndevice: {base: h100, memory_gb: 0.895}\n")
+    asked = ["dtc", "compile", MODELS / "mlp.onnx", "--loss", "cross_entropy", "--init", "--gpus", 2, "--global-batch", 131072,
+             "--cluster", cluster, "--emit", "partition"]
+    pins = "dp=2,tp=1,pp=1,cp=1,ep=1,zero=0,recompute=none,offload=none"
+    line = refusal(*asked, "--plan", f"{pins},micro_batch=65536", code=4)
+    assert " short; with micro_batch=" in line and line.endswith(" a plan fits"), line
+    check_call(*asked, "--plan", f"{pins},{line.split()[-4]}")
+
+
 def test_inspect_says_how_it_trains(tmp_path):
     artifact = tmp_path / "gpt2.dtc"
     check_call("dtc", "compile", MODELS / "gpt2.onnx", "--loss", "cross_entropy", "--lr", "3e-4", "--global-batch", 8,

@@ -226,6 +226,17 @@ static plan::Error withCapacity(const Planner &planner, const Candidate &whole,
   return error;
 }
 
+/// A plan that is pinned in full is found although it doesn't fit. No program is made of it.
+static Failure checkMemory(const Planner &planner, const Candidate &whole,
+                           const plan::SearchOptions &asked, const plan::SearchResult &search) {
+  const Options &options = planner.request.options;
+  if (search.predicted.fits() || options.onlyPlan || options.until <= Phase::Plan)
+    return std::nullopt;
+  plan::ClosestPlan closest{search.plan.degrees, search.predicted};
+  closest.remedy = plan::findRemedy(whole.problem, planner.request.cluster, asked);
+  return fail(withCapacity(planner, whole, closest));
+}
+
 /// The same step for the global batch of the plan that is fastest a sample, where each rank brings
 /// the samples of the file. Who types that batch gets the same plan.
 static Outcome<Candidate> closeBatch(const Planner &open, Request &closed, const Candidate &whole) {
@@ -280,6 +291,8 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole, bool
   if (request.options.explain || request.explainsSettings())
     explanation = plan::explain(whole.problem, request.cluster, asked, whole.search);
   if (!needsCalls(request, whole)) {
+    if (Failure failure = checkMemory(planner, whole, asked, whole.search))
+      return *failure;
     whole.problem = std::move(whole.search.problem);
     Planned result = planned(std::move(whole), std::move(explanation));
     if (Failure failure = addPlanToSave(planner, result))
@@ -296,6 +309,8 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole, bool
   said.tell(/*withErrors=*/true);
   if (!best)
     return best.category();
+  if (Failure failure = checkMemory(planner, whole, asked, best->search))
+    return *failure;
   if (explanation && best->search.plan.degrees != whole.search.plan.degrees) {
     auto other = explainReplaced(planner, whole, best->search);
     if (!other)
@@ -335,9 +350,13 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
   search.predicted =
       plan::predict(problem, search.plan, request.cluster, candidate.workspace.get());
   search.pinned = true;
+  plan::SearchOptions asked = firstOptions(planner, candidate);
   std::optional<plan::Explanation> explanation;
   if (request.options.explain)
-    explanation = plan::explain(problem, request.cluster, firstOptions(planner, candidate), search);
+    explanation = plan::explain(problem, request.cluster, asked, search);
+  asked.spec = plan::pinned(search.plan.degrees, request.spec);
+  if (Failure failure = checkMemory(planner, candidate, asked, search))
+    return *failure;
   return planned(std::move(candidate), std::move(explanation));
 }
 
