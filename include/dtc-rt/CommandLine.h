@@ -8,6 +8,7 @@
 
 namespace CLI {
 class App;
+class ParseError;
 } // namespace CLI
 
 namespace dtc::rt {
@@ -19,6 +20,9 @@ std::vector<std::string> normalizeArguments(int argc, char **argv);
 /// Of a parsed command line, what is wrong with a flag that has an empty value, as where a script's
 /// variable isn't set: it would count as not given. Empty: there is none.
 std::string findEmptyValue(const CLI::App &app);
+
+/// What is wrong with the arguments of a command, as one line.
+std::string describe(const CLI::ParseError &error, const CLI::App &command);
 
 /// What the arguments ask for. Wrong ones are wrong usage.
 Status readArguments(std::vector<std::string> arguments, RunOptions &options);

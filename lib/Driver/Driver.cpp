@@ -39,16 +39,15 @@ static std::string commandError(const CLI::App &app) {
   return "a command is required: " + list;
 }
 
-/// CLI11's message as one line; an unknown flag names the nearest known one.
+/// An unknown flag names the nearest known one.
 static ErrorCategory usageError(const CLI::App &app, const Options &options,
                                 const CLI::ParseError &error) {
-  std::string message = error.what();
-  std::replace(message.begin(), message.end(), '\n', ' ');
-  if (app.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError *>(&error))
-    message = commandError(app);
   const CLI::App *command = &app;
   for (const CLI::App *sub : app.get_subcommands())
     command = sub;
+  std::string message = rt::describe(error, *command);
+  if (app.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError *>(&error))
+    message = commandError(app);
   if (dynamic_cast<const CLI::ExtrasError *>(&error)) {
     std::vector<std::string> known;
     for (const CLI::Option *option : command->get_options())
@@ -56,8 +55,10 @@ static ErrorCategory usageError(const CLI::App &app, const Options &options,
         known.push_back("--" + name);
     for (std::string extra : command->remaining(true)) {
       extra = extra.substr(0, extra.find('='));
-      if (!extra.starts_with("-"))
+      if (!extra.starts_with("-")) {
+        message = "unexpected argument: " + extra;
         continue;
+      }
       std::string close = plan::nearest(extra, known);
       message = "unknown flag " + extra + (close.empty() ? "" : " (did you mean " + close + "?)");
       break;
@@ -104,7 +105,11 @@ struct CommandLine {
     calibrateCommand->add_option("-o,--output", calibrate.output, "cluster file to write")
         ->required();
     calibrateCommand->add_option("--target", calibrate.target, "what is measured")
-        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->check(CLI::Validator(
+            [](const std::string &text) {
+              return text == "cpu" || text == "cuda" ? "" : "expected cpu|cuda, got '" + text + "'";
+            },
+            ""))
         ->capture_default_str();
   }
 

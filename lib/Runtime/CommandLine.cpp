@@ -13,7 +13,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -37,6 +36,19 @@ constexpr const char *kAbout = "Trains the model of an artifact.";
 
 CLI::Validator wholeNumber(int64_t least, uint64_t most) {
   return {[=](std::string &text) { return io::checkWholeNumber(text, least, most); }, ""};
+}
+
+/// No range of CLI11 refuses what is no number.
+CLI::Validator secondsOfTimeout() {
+  return {[](std::string &text) {
+            constexpr double least = 0.001, most = 1e7;
+            double seconds = 0;
+            const bool isNumber = CLI::detail::lexical_cast(text, seconds);
+            return isNumber && seconds >= least && seconds <= most
+                       ? ""
+                       : "expected seconds from 0.001 to 10000000, got '" + text + "'";
+          },
+          ""};
 }
 
 void addCount(CLI::App &app, const char *flag, std::optional<int64_t> &count, const char *about) {
@@ -119,7 +131,7 @@ void addOptions(CLI::App &app, RunOptions &options) {
          "--timeout", options.timeoutSeconds,
          "seconds that a rank waits for another (default: 1800; where a step hangs, the longer "
          "of 60 seconds and 20 steps)")
-      ->check(CLI::Range(0.001, 1e7))
+      ->check(secondsOfTimeout())
       ->type_name("S");
 }
 
@@ -134,8 +146,6 @@ Status parse(CLI::App &app, std::vector<std::string> arguments, RunOptions &opti
       return {ErrorCategory::Usage, wrong};
   if (options.artifact.empty())
     return {ErrorCategory::Usage, "an artifact is missing: dtc-run OUT.dtc --data FILE"};
-  if (options.timeoutSeconds && !std::isfinite(*options.timeoutSeconds)) // which no range refuses
-    return {ErrorCategory::Usage, "--timeout: is no number of seconds"};
   if (options.evalEvery && options.evalData.empty())
     return {ErrorCategory::Usage,
             "--eval-data is missing, which says what to evaluate: --eval-every"};
@@ -198,6 +208,21 @@ std::string findEmptyValue(const CLI::App &app) {
   return "";
 }
 
+std::string describe(const CLI::ParseError &error, const CLI::App &command) {
+  std::string message = error.what();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  if (!dynamic_cast<const CLI::ArgumentMismatch *>(&error))
+    return message;
+  for (const CLI::Option *option : command.get_options())
+    if (option->count() > 1 && option->get_items_expected_max() == 1) {
+      std::string values;
+      for (const std::string &value : option->results())
+        values += (values.empty() ? "" : ", ") + value;
+      return option->get_name() + ": given more than once: " + values;
+    }
+  return message.substr(0, message.find(':')) + ": expected a value";
+}
+
 Status readArguments(std::vector<std::string> arguments, RunOptions &options) {
   CLI::App app(kAbout, "dtc-run");
   addOptions(app, options);
@@ -206,7 +231,7 @@ Status readArguments(std::vector<std::string> arguments, RunOptions &options) {
   } catch (const CLI::Success &) { // --help, --version
     return Status::ok();
   } catch (const CLI::ParseError &error) {
-    return {ErrorCategory::Usage, error.what()};
+    return {ErrorCategory::Usage, describe(error, app)};
   }
 }
 
@@ -228,7 +253,7 @@ int runCommand(int argc, char **argv) {
   } catch (const CLI::Success &success) {
     return app.exit(success); // --help, --version
   } catch (const CLI::ParseError &error) {
-    return report({ErrorCategory::Usage, error.what()});
+    return report({ErrorCategory::Usage, describe(error, app)});
   } catch (const std::bad_alloc &) {
     return report(failed("out of memory"));
   } catch (const std::exception &error) {

@@ -309,7 +309,7 @@ void declareFlags(CLI::App &command, RawOptions &raw, FlagSet flags) {
     command.add_option("--compare", o.compare, "two plans side by side: A B, each as for --plan")
         ->expected(2);
   }
-  takeDecimalIntegers(command);
+  takeNumbers(command);
 }
 
 /// What --batch-dim says, and that it is of a model that isn't trained.

@@ -68,8 +68,9 @@ std::optional<plan::Error> resolveProgram(const CLI::App &command, const RawOpti
 plan::Error usage(std::string message);
 /// None for a text that isn't a finite number as a whole.
 std::optional<double> toDouble(const std::string &text);
-/// All flags with integers take decimal ones that fit. Which of them make sense, `resolve` knows.
-void takeDecimalIntegers(CLI::App &command);
+/// All flags with numbers refuse what is none; integers are decimal and fit. Which of them make
+/// sense, `resolve` knows.
+void takeNumbers(CLI::App &command);
 
 /// `choices` maps what the user may write to what it means.
 template <typename T>

@@ -36,7 +36,7 @@ void declareEstimateFlags(CLI::App &command, RawEstimate &raw) {
             ->allow_extra_args(false),
         "none");
   command.add_flag("--json", raw.options.json, "print JSON");
-  takeDecimalIntegers(command);
+  takeNumbers(command);
 }
 
 /// "80GB", "74.5GiB": bytes.

@@ -58,7 +58,12 @@ TEST(CommandLine, MissingAndWrongValues) {
   expectUsage(call({"a.dtc", "--data", "x", "--steps", "0"}), "--steps");
   expectUsage(call({"a.dtc", "--data", "x", "--steps", "many"}), "--steps");
   expectUsage(call({"a.dtc", "--data", "x", "--seed", "-1"}), "--seed");
-  expectUsage(call({"a.dtc", "--data", "x", "--timeout", "-1"}), "--timeout");
+  for (const char *wrong : {"-1", "nan", "soon", "1e9"})
+    expectUsage(call({"a.dtc", "--data", "x", "--timeout", wrong}),
+                "--timeout: expected seconds from 0.001 to 10000000, got '" + std::string(wrong));
+  expectUsage(call({"a.dtc", "--data"}), "--data: expected a value\n");
+  expectUsage(call({"a.dtc", "--data", "x", "--steps", "1", "--steps", "2"}),
+              "--steps: given more than once: 1, 2\n");
 }
 
 TEST(CommandLine, NumbersAreDecimalAndWhole) {
