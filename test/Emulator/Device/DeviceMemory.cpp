@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <mutex>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace dtc::emulator {
 
@@ -16,6 +17,15 @@ constexpr uint64_t kRedZone = 256;
 
 uint64_t roundUp(uint64_t value, uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Gives whole pages back to the machine: others may lie beside what was freed, in its last page.
+void discard(std::byte *first, uint64_t bytes) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t start = reinterpret_cast<uint64_t>(first);
+  const uint64_t begin = roundUp(start, page), end = (start + bytes) / page * page;
+  if (begin < end)
+    madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
 }
 
 uint64_t reserve(uint64_t bytes, int protection) {
@@ -98,7 +108,7 @@ void DeviceMemory::release(uint64_t address) {
   uint64_t bytes = at->second - at->first;
   used -= bytes;
   freed[at->first] = at->second;
-  madvise(hostAddress(address), bytes, MADV_DONTNEED);
+  discard(hostAddress(address), bytes);
   live.erase(at);
 }
 

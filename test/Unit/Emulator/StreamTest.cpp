@@ -248,6 +248,18 @@ TEST_F(PinnedTest, WhatTheHostHasWaitedForIsOrdered) {
   EXPECT_EQ(download<unsigned>(b, 64), std::vector<unsigned>(64, 1));
 }
 
+/// Some of these lie in one page of the machine, and one of them begins it.
+TEST_F(StreamTest, WhatIsFreedLeavesItsNeighboursAsTheyAre) {
+  std::vector<CUdeviceptr> blocks;
+  for (int i = 0; i < 16; ++i)
+    blocks.push_back(upload(std::vector<int>(128, i + 1)));
+  ASSERT_EQ(cuStreamSynchronize(stream), CUDA_SUCCESS);
+  for (int i = 0; i < 16; i += 2)
+    ASSERT_EQ(cuMemFree_v2(blocks[i + 1]), CUDA_SUCCESS);
+  for (int i = 0; i < 16; i += 2)
+    EXPECT_EQ(download<int>(blocks[i], 128), std::vector<int>(128, i + 1)) << i;
+}
+
 TEST_F(StreamTest, OutOfMemory) {
   size_t free = 0, total = 0;
   ASSERT_EQ(cuMemGetInfo_v2(&free, &total), CUDA_SUCCESS);
