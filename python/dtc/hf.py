@@ -269,7 +269,7 @@ def _size_of_images(config: Any) -> tuple[int, ...]:
     vision = getattr(config, "vision_config", None) or config
     size = getattr(vision, "image_size", None)
     if size is None:
-        raise HfError("the configuration has no image_size")
+        raise HfError("the configuration has no image_size: add one to config.json, as \"image_size\": 224")
     sides = (size, size) if isinstance(size, int) else tuple(size)
     return getattr(vision, "num_channels", 3), *sides
 

@@ -51,6 +51,16 @@ def test_what_models_have_is_not_too_large(settings):
     assert hf.too_large_in(settings) == ""
 
 
+def test_a_configuration_without_the_size_of_images_can_be_given_one():
+    class Configuration:
+        pass
+
+    with pytest.raises(hf.HfError, match='has no image_size: add one to config.json, as "image_size": 224'):
+        hf._size_of_images(Configuration())
+    Configuration.image_size = 64
+    assert hf._size_of_images(Configuration()) == (3, 64, 64)
+
+
 def test_why_a_configuration_is_refused_is_told():
     """As transformers says it: the second line has the reason, advice follows."""
     error = ValueError("Validation error for field 'n_layer':\n    TypeError: expected int\n\nUpgrade.\n")
