@@ -171,4 +171,30 @@ FailureOr<Tensor> concatTensors(Conversion &node, ArrayRef<Tensor> parts, int64_
   return Tensor(graph::ConcatOp::create(node.emit, type, values, dim).getResult());
 }
 
+FailureOr<Tensor> reverseSequence(Conversion &node, const Tensor &tensor, int64_t time,
+                                  int64_t batch, ArrayRef<int64_t> lengths) {
+  const Shape shape = tensor.shape();
+  if (time == batch || int64_t(lengths.size()) != shape[batch])
+    return LogicalResult(node.error() << "needs one length for each sample, beside the time");
+  SmallVector<Tensor> samples;
+  for (auto [i, length] : llvm::enumerate(lengths)) {
+    if (length < 0 || length > shape[time])
+      return LogicalResult(node.error() << "has a bad length of a sample: " << length);
+    if (failed(node.chargeNodes(length + 3)))
+      return failure();
+    Tensor sample = sliceTensor(node, tensor, batch, i, 1);
+    if (length > 1) {
+      SmallVector<Tensor> parts = {sliceTensor(node, sample, time, length - 1, length, -1)};
+      if (length < shape[time])
+        parts.push_back(sliceTensor(node, sample, time, length, shape[time] - length));
+      auto joined = concatTensors(node, parts, time);
+      if (failed(joined))
+        return failure();
+      sample = *joined;
+    }
+    samples.push_back(sample);
+  }
+  return concatTensors(node, samples, batch);
+}
+
 } // namespace dtc::import

@@ -13,5 +13,9 @@ Tensor expandTensor(Conversion &node, const Tensor &tensor, llvm::ArrayRef<int64
 Tensor sliceTensor(Conversion &node, const Tensor &tensor, int64_t dim, int64_t offset,
                    int64_t size, int64_t stride = 1);
 llvm::FailureOr<Tensor> concatTensors(Conversion &node, llvm::ArrayRef<Tensor> parts, int64_t dim);
+/// Of each sample along `batch`, the first `lengths` elements along `time` in reverse; those behind
+/// them stay.
+llvm::FailureOr<Tensor> reverseSequence(Conversion &node, const Tensor &tensor, int64_t time,
+                                        int64_t batch, llvm::ArrayRef<int64_t> lengths);
 
 } // namespace dtc::import
