@@ -5,13 +5,51 @@
 #include "dtc/Sharding/RemadeValues.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/BitmaskEnum.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace dtc::graph;
 
 namespace dtc::stages {
 namespace {
+
+LLVM_ENABLE_BITMASK_ENUMS_IN_NAMESPACE();
+
+/// What an op's result is to a later pass that reads it.
+enum class Way : uint8_t {
+  None = 0,           ///< a tensor like any other: it is kept
+  Shows = 1 << 0,     ///< has the elements of the operand, which may be a buffer that is replaced
+  Repeats = 1 << 1,   ///< has each of them, maybe often or in another type
+  PassesOn = 1 << 2,  ///< is read where its reader reads the operand
+  Remade = 1 << 3,    ///< made again by each pass: that is cheaper than a place in slots
+  Computes = 1 << 4,  ///< arithmetic, which a kernel may compute where it reads the result
+  Continues = 1 << 5, ///< may lie between what a kernel has and what it computes so
+  Fuses = 1 << 6,     ///< a kernel that computes its operand where it reads it
+  LLVM_MARK_AS_BITMASK_ENUM(Fuses)
+};
+
+/// Rows of experts of this rank stay where they are, so that moving them is made again, and so is
+/// what is behind a barrier.
+Way waysOf(Operation *op) {
+  const Way arithmetic = Way::Computes | Way::Fuses;
+  return llvm::TypeSwitch<Operation *, Way>(op)
+      .Case<BroadcastOp, ReshapeOp>(
+          [](auto) { return Way::Shows | Way::Repeats | Way::PassesOn | Way::Remade; })
+      .Case<BarrierOp>([](auto) { return Way::Shows | Way::Remade; })
+      .Case<SliceOp>([](auto) { return Way::Shows | Way::Continues; })
+      .Case<DispatchOp, CombineOp>([](auto) { return Way::Remade; })
+      .Case<arith::ExtFOp, arith::TruncFOp>(
+          [=](auto) { return Way::Shows | Way::Repeats | Way::Continues | arithmetic; })
+      .Case<ActivationOp, ActivationGradOp>([=](auto) { return arithmetic; })
+      .Case<SumOp, ReduceOp, MaxPoolGradOp>([](auto) { return Way::Fuses; })
+      .Default([=](Operation *other) {
+        return isElementwise(other) ? Way::Continues | arithmetic : Way::None;
+      });
+}
+
+bool is(Operation *op, Way way) { return op && (waysOf(op) & way) != Way::None; }
 
 /// As memory holds them: a truth value has a byte.
 int64_t bitsOf(Value value) {
@@ -40,24 +78,18 @@ public:
 private:
   /// Whether it shows a buffer that the step replaces: a later pass finds another value there.
   bool showsReplaced(Value value) {
-    while (
-        isa_and_present<BroadcastOp, ReshapeOp, BarrierOp, SliceOp, arith::ExtFOp, arith::TruncFOp>(
-            value.getDefiningOp()))
+    while (is(value.getDefiningOp(), Way::Shows))
       value = value.getDefiningOp()->getOperand(0);
     return constants.isReplaced(value);
   }
 
-  /// Cheaper to make again than to keep: what is a smaller tensor repeated, or in other types. Rows
-  /// of experts of this rank stay where they are, and so does what is behind a barrier.
+  /// Cheaper to make again than to keep, as is a smaller tensor in other types.
   bool isRemade(Operation *op) {
-    if (isa<BroadcastOp, ReshapeOp, BarrierOp, DispatchOp, CombineOp>(op) || constants.contains(op))
+    if (is(op, Way::Remade) || constants.contains(op))
       return true;
     Value of = op->getNumResults() == 1 ? op->getResult(0) : Value();
-    while (Operation *producer = of ? of.getDefiningOp() : nullptr) {
-      if (!isa<BroadcastOp, ReshapeOp, arith::ExtFOp, arith::TruncFOp>(producer))
-        break;
-      of = producer->getOperand(0);
-    }
+    while (of && is(of.getDefiningOp(), Way::Repeats))
+      of = of.getDefiningOp()->getOperand(0);
     return of && of.getDefiningOp() != op && bitsOf(of) < bitsOf(op->getResult(0));
   }
 
@@ -65,7 +97,7 @@ private:
   bool isReadLater(Value value) const {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
       return passes.passOf(user) > passes.passOf(value) ||
-             (isa<BroadcastOp, ReshapeOp>(user) && isReadLater(user->getResult(0)));
+             (is(user, Way::PassesOn) && isReadLater(user->getResult(0)));
     });
   }
 
@@ -164,10 +196,6 @@ private:
            (argument && isLasting(argument) && !constants.isReplaced(argument));
   }
 
-  static bool isArithmetic(Operation *op) {
-    return isElementwise(op) || isa<ActivationOp, ActivationGradOp>(op);
-  }
-
   /// Whether it lies in the slot for a pass anyway.
   bool isInSlot(StagePass pass, Value value) const {
     return passes.passOf(value) < pass &&
@@ -191,9 +219,7 @@ private:
         return false;
       if (passes.passOf(user) != pass && !needs.remade[pass].contains(user))
         return true;
-      return isa<ReshapeOp, BroadcastOp>(user)
-                 ? isFused(pass, user->getResult(0))
-                 : isArithmetic(user) || isa<SumOp, ReduceOp, MaxPoolGradOp>(user);
+      return is(user, Way::PassesOn) ? isFused(pass, user->getResult(0)) : is(user, Way::Fuses);
     });
   }
 
@@ -203,7 +229,7 @@ private:
   /// is kept, too: it is small.
   bool isRemadeFrom(StagePass pass, Operation *op) {
     return needs.taken[pass].contains(op->getResult(0)) && isFused(pass, op->getResult(0)) &&
-           isArithmetic(op) && isMadeOf(pass, op, meansFor(op->getResult(0)));
+           is(op, Way::Computes) && isMadeOf(pass, op, meansFor(op->getResult(0)));
   }
 
   bool isMadeOf(StagePass pass, Operation *op, Means means) {
@@ -217,8 +243,7 @@ private:
 
   /// Whether a kernel may make an op's result where it reads it.
   bool isLink(Operation *op) {
-    return op && !showsReplaced(op->getResult(0)) &&
-           (isElementwise(op) || isa<SliceOp>(op) || isRemade(op));
+    return op && !showsReplaced(op->getResult(0)) && (is(op, Way::Continues) || isRemade(op));
   }
 
   /// Whether a value that isn't there is made again.
@@ -256,7 +281,7 @@ private:
     llvm::MapVector<Value, SmallVector<Operation *>> sources; // with what is made of them
     for (Value value : needs.taken[pass]) {
       Operation *op = value.getDefiningOp();
-      if (!op || !isArithmetic(op) || !isFused(pass, value))
+      if (!is(op, Way::Computes) || !isFused(pass, value))
         continue;
       llvm::SetVector<Value> of;
       addSources(pass, op, sharding::kMostRemadeLinks, of);
