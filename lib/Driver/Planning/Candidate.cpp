@@ -125,22 +125,6 @@ plan::SearchOutcome searchPinned(const Planner &planner, const Candidate &candid
                       searchOptions(planner, candidate, spec));
 }
 
-/// With its calls as they will be, a plan that fits hardly may do so no longer. Another one of its
-/// mesh and microbatch is searched then.
-static plan::SearchOutcome searchCalls(const Planner &planner, const Candidate &candidate,
-                                       const plan::Degrees &degrees) {
-  const plan::Spec &given = planner.request.spec;
-  plan::SearchOptions asked = searchOptions(planner, candidate, plan::pinned(degrees, given));
-  asked.adviseOtherwise = false;
-  auto found = plan::search(candidate.problem, planner.request.cluster, asked);
-  if (found ? found->predicted.fits() : found.error().category != ErrorCategory::NoFit)
-    return found;
-  asked.spec = plan::withCalls(degrees, given);
-  asked.findClosest = false;
-  auto other = plan::search(candidate.problem, planner.request.cluster, asked);
-  return other && other->predicted.fits() ? std::move(other) : std::move(found);
-}
-
 Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees,
                             const BatchChoice &cut) {
   auto model = planner.file.import(samplesIn(planner.request, cut));
@@ -151,20 +135,6 @@ Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees
   if (!step)
     return step.category();
   return prepare(planner, std::move(*step));
-}
-
-Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
-                             const BatchChoice &cut, std::optional<plan::SearchFailure> &failure) {
-  auto candidate = cutCalls(planner, degrees, cut);
-  if (!candidate)
-    return candidate;
-  auto found = searchCalls(planner, *candidate, degrees);
-  if (!found) {
-    failure = found.error();
-    return ErrorCategory::NoFit;
-  }
-  candidate->search = std::move(*found);
-  return candidate;
 }
 
 } // namespace dtc::driver

@@ -4,7 +4,7 @@
 // of the first. So each cut is a step of its own, imported and trained anew:
 //
 //     prepare        the step of a cut                      -> a candidate without a plan
-//     planCalls      degrees and a cut                      -> the candidate with the best plan
+//     cutCalls       degrees and a cut                      -> the candidate of that cut
 //     searchPinned   a candidate, degrees                   -> the best shardings for these
 #pragma once
 
@@ -50,8 +50,5 @@ plan::SearchOutcome searchPinned(const Planner &planner, const Candidate &candid
 /// different with several of them (it adds to earlier gradients).
 Outcome<Candidate> cutCalls(const Planner &planner, const plan::Degrees &degrees,
                             const BatchChoice &cut);
-/// The plan of these degrees in such calls. `failure`: why there is none, which isn't told yet.
-Outcome<Candidate> planCalls(const Planner &planner, const plan::Degrees &degrees,
-                             const BatchChoice &cut, std::optional<plan::SearchFailure> &failure);
 
 } // namespace dtc::driver

@@ -1,9 +1,21 @@
 // The phase plan: searches, cuts the batch into microbatches, and writes the plan into the IR.
-#include "Candidate.h"
+//
+// What a search takes for granted may turn out otherwise. Then there is another one:
+//
+//     what is searched                    why                                         where
+//     with what saves memory              plans without it don't fit, or hardly       FreeSearch.h
+//     for the batch of the fastest plan   nobody gave one                             fastestBatch
+//     other plans in their calls          these make the best one slower, or too big  Calls.h
+//     with ever less memory               none of them fits in its calls              Calls.h
+//     without a cut of the batch          the model isn't one of fewer samples        searchPlan
+//     padded for a degree of tp           it doesn't divide heads or features         Padding.h
+//     with fewer slots for experts        no plan fits; only told in the error        Capacity.h
+#include "Calls.h"
+#include "Capacity.h"
+#include "FreeSearch.h"
 #include "Padding.h"
 #include "WholeAttention.h"
 
-#include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Driver/Diagnostics.h"
 #include "dtc/Plan/Plan/SharedRows.h"
 #include "dtc/Plan/Plan/Verify.h"
@@ -17,8 +29,6 @@
 using namespace mlir;
 
 namespace dtc::driver {
-
-using plan::Alternative;
 
 namespace {
 
@@ -50,7 +60,7 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// The cut of the plan
+// The search
 //===----------------------------------------------------------------------===//
 
 /// Whether the plan is wanted for its calls as they will be, not as they were searched.
@@ -63,36 +73,6 @@ static bool needsCalls(const Request &request, const Candidate &whole) {
   bool isCompared = std::any_of(options.compare.begin(), options.compare.end(), isPlanFile);
   return !options.onlyPlan || isCompared ||
          plan::whyRowsStayWhole(whole.problem, whole.search.plan.degrees).empty();
-}
-
-/// With its calls as they will be, the chosen plan may be slower than was thought, or not fit. Then
-/// the next one is looked at in the same way, until none is thought to be faster. `failure`: why
-/// the last one that doesn't fit has no plan.
-static Outcome<Candidate> replan(const Planner &planner, const plan::SearchResult &first,
-                                 std::optional<plan::SearchFailure> &failure) {
-  std::vector<Alternative> others = first.alternatives;
-  auto best = planCalls(planner, first.plan.degrees,
-                        {first.problem.globalBatch(), first.problem.numMicrobatches}, failure);
-  while ((best || failure) && !others.empty()) {
-    auto next = std::min_element(others.begin(), others.end(), isFaster);
-    Alternative now = *next;
-    if (!best) {
-      others.erase(next);
-    } else if (Alternative known = chosenIn(best->search); isFaster(now, known)) {
-      *next = std::move(known);
-    } else {
-      break;
-    }
-    const BatchChoice cut{now.degrees.samples(), now.degrees.numMicrobatches};
-    best = planCalls(planner, now.degrees, cut, failure);
-  }
-  if (!best)
-    return best;
-  std::stable_sort(others.begin(), others.end(), isFaster);
-  best->search.alternatives = std::move(others);
-  best->search.pinned = first.pinned;
-  best->search.advice = first.advice;
-  return best;
 }
 
 /// Explains the plan that replaced the one searched first, as that was: in the calls of the
@@ -132,98 +112,15 @@ static Failure addPlanToSave(const Planner &planner, Planned &planned) {
   return std::nullopt;
 }
 
-/// With nothing that saves a rank's memory at the cost of messages, unless that is pinned.
-static plan::Spec withoutSavings(plan::Spec spec) {
-  auto add = [](auto &pin, auto value) {
-    if (!pin)
-      pin = value;
-  };
-  if (!spec.schedule && !spec.chunks)
-    add(spec.pp, 1);
-  if (!spec.contextExchange)
-    add(spec.cp, 1);
-  if (!spec.zeroGroup)
-    add(spec.zero, 0);
-  add(spec.recompute, plan::Recompute::None);
-  add(spec.kept, 0);
-  add(spec.regather, false);
-  return spec;
-}
-
-/// Whether larger microbatches may lack memory: with twice the samples a call holds at most twice
-/// as much.
-static bool mayLackMemory(const plan::Prediction &predicted) {
-  return 2 * double(predicted.memory.total()) > predicted.memoryCapacity;
-}
-
-/// Ranks of one processor share its memory: what saves a rank's is for models that don't fit
-/// without, or are faster by half a percent where memory is short.
-static plan::SearchOutcome searchFreely(const Planner &planner, const Candidate &whole,
-                                        const plan::SearchOptions &asked,
-                                        const plan::Cluster &cluster) {
-  constexpr double worthSaving = 0.995;
-  auto perSample = [](const plan::SearchResult &of) { // an open batch differs in its samples
-    return of.predicted.stepSeconds / double(of.plan.degrees.samples());
-  };
-  if (!asked.executable || planner.request.options.target != Target::CPU)
-    return plan::search(whole.problem, cluster, asked);
-  plan::SearchOptions plain = asked;
-  plain.spec = withoutSavings(asked.spec);
-  plain.findClosest = plain.adviseOtherwise = false;
-  auto found = plan::search(whole.problem, cluster, plain);
-  if (!found || !found->predicted.fits())
-    return plan::search(whole.problem, cluster, asked);
-  found->pinned = found->pinned && asked.spec.zero && asked.spec.recompute;
-  if (!mayLackMemory(found->predicted))
-    return found;
-  auto saving = plan::search(whole.problem, cluster, asked);
-  const bool isFaster =
-      saving && saving->predicted.fits() && perSample(*saving) < worthSaving * perSample(*found);
-  return isFaster ? std::move(saving) : std::move(found);
-}
-
-static bool hasSlots(const Trained &step) {
-  mlir::ModuleOp module = *step.model.module;
-  return module.walk([](graph::ToSlotsOp) { return WalkResult::interrupt(); }).wasInterrupted();
-}
-
-/// Whether a plan fits that has other slots for experts, and is else as asked for.
-static bool fitsWith(const Planner &planner, const BatchChoice &batch,
-                     plan::ExpertCapacity capacity) {
-  auto model = planner.file.import(samplesIn(planner.request, batch));
-  if (failed(model))
-    return false;
-  pipelines::SlotsPipeline slots = slotsFor(planner.request, planner.request.spec);
-  slots.capacity = capacity.factor;
-  auto step = buildTraining(planner.request.options, Imported{std::move(*model), batch}, slots);
-  if (!step)
-    return false;
-  auto candidate = prepare(planner, std::move(*step));
-  if (!candidate)
-    return false;
-  plan::SearchOptions asked = firstOptions(planner, *candidate);
-  asked.spec.capacity = capacity;
-  asked.findClosest = asked.adviseOtherwise = false;
-  auto found = searchFreely(planner, *candidate, asked, planner.request.cluster);
-  return found && found->predicted.fits();
-}
-
-/// Slots for the worst case are the default, as they make every plan exact. Where these don't fit,
-/// says how many would.
-static plan::Error withCapacity(const Planner &planner, const Candidate &whole,
-                                const plan::SearchFailure &failure) {
-  plan::Error error{report::failureText(failure), failure.category};
-  const plan::Spec &spec = planner.request.spec;
-  bool isWorstCase = !spec.capacity || spec.capacity->isWorstCase();
-  if (!failure.closestPlan || !isWorstCase || !hasSlots(whole.step))
-    return error;
-  error.message += "; experts have slots for the worst case";
-  for (double factor : {4.0, 3.0, 2.0, 1.5, 1.25, 1.0})
-    if (plan::ExpertCapacity capacity{factor}; fitsWith(planner, whole.step.batch, capacity)) {
-      error.message += ", with capacity=" + name(capacity) + " a plan fits";
-      break;
-    }
-  return error;
+/// The best plan of the step in one call.
+static Outcome<plan::SearchResult> searchStep(const Planner &planner, const Candidate &whole,
+                                              const plan::SearchOptions &asked) {
+  const plan::Cluster &cluster = planner.request.cluster;
+  auto found = searchFreely(planner, whole, asked, cluster);
+  plan::adviseOn(found, whole.problem, cluster, asked);
+  if (!found)
+    return fail(withCapacity(planner, whole, found.error()));
+  return std::move(*found);
 }
 
 /// A plan that is pinned in full is found although it doesn't fit. No program is made of it.
@@ -237,55 +134,15 @@ static Failure checkMemory(const Planner &planner, const Candidate &whole,
   return fail(withCapacity(planner, whole, closest));
 }
 
-/// The same step for the global batch of the plan that is fastest a sample, where each rank brings
-/// the samples of the file. Who types that batch gets the same plan.
-static Outcome<Candidate> closeBatch(const Planner &open, Request &closed, const Candidate &whole) {
-  plan::SearchOptions asked = firstOptions(open, whole);
-  auto found = searchFreely(open, whole, asked, open.request.cluster);
-  plan::adviseOn(found, whole.problem, open.request.cluster, asked);
-  if (!found)
-    return fail(withCapacity(open, whole, found.error()));
-  closed.globalBatch = found->plan.degrees.samples();
-  auto step = importForTraining(closed, open.file);
-  if (!step)
-    return step.category();
-  return prepare(open, std::move(*step));
-}
-
-/// Where none of the plans that were found fits in its calls, the whole is searched for what leaves
-/// ever more memory free.
-static Outcome<Candidate> replanUntilFits(const Planner &planner, const Candidate &whole,
-                                          plan::SearchOptions asked) {
-  std::optional<plan::SearchFailure> failure;
-  auto best = replan(planner, whole.search, failure);
-  auto isEnough = [&] {
-    return best ? best->search.predicted.fits() || !whole.search.predicted.fits() : !failure;
-  };
-  asked.findClosest = asked.adviseOtherwise = false;
-  for (double share : {15.0 / 16, 7.0 / 8, 3.0 / 4}) {
-    if (isEnough())
-      return best;
-    const plan::Cluster smaller = plan::withMemory(planner.request.cluster, share);
-    if (auto found = searchFreely(planner, whole, asked, smaller))
-      best = replan(planner, *found, failure);
-  }
-  if (best || !failure)
-    return best;
-  if (failure->closestPlan)
-    failure->closestPlan->remedy = plan::findRemedy(whole.problem, planner.request.cluster, asked);
-  return fail(withCapacity(planner, whole, *failure));
-}
-
 /// The best plan, its degrees and microbatches included. The problem is for the samples of one of
 /// its calls. What can't be cut is planned whole.
 static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole, bool mayCut = true) {
   const Request &request = planner.request;
   plan::SearchOptions asked = firstOptions(planner, whole);
   asked.fixedCalls |= !mayCut;
-  auto found = searchFreely(planner, whole, asked, request.cluster);
-  plan::adviseOn(found, whole.problem, request.cluster, asked);
+  auto found = searchStep(planner, whole, asked);
   if (!found)
-    return fail(withCapacity(planner, whole, found.error()));
+    return found.category();
   whole.search = std::move(*found);
   std::optional<plan::Explanation> explanation;
   if (request.options.explain || request.explainsSettings())
@@ -300,7 +157,7 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole, bool
     return result;
   }
   Said said;
-  auto best = said.during([&] { return replanUntilFits(planner, whole, asked); });
+  auto best = said.during([&] { return planInCalls(planner, whole, asked); });
   const bool isRefused = !best && best.category() == ErrorCategory::InputRefused;
   if (isRefused && mayCut && !request.spec.microBatch) {
     said.tellAsWarnings();
@@ -319,6 +176,15 @@ static Outcome<Planned> searchPlan(const Planner &planner, Candidate whole, bool
   }
   best->problem = std::move(best->search.problem);
   return planned(std::move(*best), std::move(explanation));
+}
+
+/// The global batch of the plan that is fastest a sample, where each rank brings the samples of the
+/// file.
+static Outcome<int64_t> fastestBatch(const Planner &planner, const Candidate &whole) {
+  auto found = searchStep(planner, whole, firstOptions(planner, whole));
+  if (!found)
+    return found.category();
+  return found->plan.degrees.samples();
 }
 
 //===----------------------------------------------------------------------===//
@@ -367,19 +233,26 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
 /// The plan of the step as it is.
 static Outcome<Planned> planStep(Environment &env, const Request &request,
                                  const import::ModelFile &file, Trained trained) {
-  Planner planner{env, request, file};
+  Request closed = request;
+  Planner planner{env, closed, file};
   auto whole = prepare(planner, std::move(trained));
   if (!whole)
     return whole.category();
-  Request closed = request;
-  Planner closedPlanner{env, closed, file};
   if (request.isBatchOpen() && !request.globalBatch) {
-    whole = closeBatch(planner, closed, *whole);
+    // Who types that batch gets the same plan.
+    auto samples = fastestBatch(planner, *whole);
+    if (!samples)
+      return samples.category();
+    closed.globalBatch = *samples;
+    auto step = importForTraining(closed, file);
+    if (!step)
+      return step.category();
+    whole = prepare(planner, std::move(*step));
     if (!whole)
       return whole.category();
   }
   auto result = request.hasPlanFile() ? readPlan(planner, std::move(*whole))
-                                      : searchPlan(closedPlanner, std::move(*whole));
+                                      : searchPlan(planner, std::move(*whole));
   if (!result)
     return result;
   result->paddedSamples = request.paddedSamples;
