@@ -44,7 +44,7 @@ void LoopEmitter::emitPointwise() {
   SmallVector<unsigned> all = llvm::to_vector(llvm::seq<unsigned>(0, info.results.size()));
   LoopId id{LoopId::Output, 0};
   unsigned last = plan.loops.at(id).extents.size() - 1;
-  storeLoop = 1;
+  phase = 1;
   if (last == 0)
     return mainLoop([&](AffineExpr element) { writeResults(all, element); }, true, id);
   mainLoop([&](AffineExpr row) {
@@ -71,7 +71,7 @@ void LoopEmitter::emitRow(AffineExpr row) {
 }
 
 void LoopEmitter::emitRowReductions(AffineExpr row) {
-  storeLoop = 0;
+  phase = 0;
   for (const std::vector<graph::ReduceOp> &group : reductionGroups(info, plan.rows)) {
     graph::ReduceOp first = group.front();
     Index index = math.delinearize(row, shapeOf(first.getResult()));
@@ -101,7 +101,7 @@ void LoopEmitter::emitRowOutputs(AffineExpr row) {
   for (auto [number, group] : llvm::enumerate(groups)) {
     if (group.columns == 1)
       continue;
-    storeLoop = number + 1;
+    phase = number + 1;
     storesStashes = true;
     nest(
         {LoopId::Output, static_cast<unsigned>(number)}, {},
@@ -116,7 +116,7 @@ void LoopEmitter::emitRowOutputs(AffineExpr row) {
     stashedOps.insert(pendingStashes.begin(), pendingStashes.end());
     pendingStashes.clear();
   }
-  storeLoop = groups.size() + 1;
+  phase = groups.size() + 1;
   for (auto [result, value] : llvm::zip(scalars, scalarValues))
     storeAt(result, row, value);
 }
@@ -231,7 +231,7 @@ void LoopEmitter::emitColumnBlock(AffineExpr item) {
   manyRows(0, whole, kRowsAtOnce, kRowsAtOnce);
   manyRows(whole * kRowsAtOnce, rows % kRowsAtOnce, 1, 1);
 
-  storeLoop = 1;
+  phase = 1;
   for (auto [op, offset] : llvm::zip(columnReductions, columnAccumulators))
     accumulatorOf[op] = offset;
   blockLow = block.low;

@@ -17,7 +17,7 @@ void LoopEmitter::initializeScatter(const SpecialResult &special, graph::Scatter
                                     int64_t width) {
   ArrayRef<int64_t> shape = shapeOf(op.getResult());
   Type element = getElementTypeOrSelf(op.getType());
-  storeLoop = 1;
+  phase = 1;
   mainLoop([&](AffineExpr row) {
     auto initialize = [&](AffineExpr column, Accumulators) {
       AffineExpr number = math.add(math.multiply(row, width), column);
@@ -47,7 +47,7 @@ void LoopEmitter::emitScatter() {
     return evaluator.fail(op, "a kernel needs scatter_add in f32");
 
   initializeScatter(special, op, width);
-  storeLoop = 2; // operands read from here on cannot share the result's buffer
+  phase = 2; // operands read from here on cannot share the result's buffer
   Value one = evaluator.constantInt(1), rows = evaluator.constantInt(size),
         wide = evaluator.constantInt(width);
   Value zero = evaluator.constantInt(0);

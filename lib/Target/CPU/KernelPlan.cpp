@@ -225,17 +225,19 @@ static void deriveGrain(const BodyInfo &info, KernelPlan &plan) {
 
 /// Results may overwrite operands that are read, element by element, no later than they are
 /// written.
-static void deriveInPlace(const BodyInfo &info, const Findings &findings, KernelPlan &plan) {
+static void deriveInPlace(const BodyInfo &info, const Accesses &accesses, KernelPlan &plan) {
   plan.inPlace = chooseInPlace(info, [&](unsigned operand, unsigned result) {
-    auto written = findings.writtenIn.find(result);
-    auto reads = findings.reads.find(operand);
-    if (written == findings.writtenIn.end() || reads == findings.reads.end())
+    auto written = accesses.writtenIn.find(result);
+    auto reads = accesses.reads.find(operand);
+    if (written == accesses.writtenIn.end() || reads == accesses.reads.end())
       return false;
-    for (auto [loop, onlyWritten] : reads->second.onlyWrittenElement)
-      if (loop > written->second || (loop == written->second && !onlyWritten) ||
-          (loop < written->second && !reads->second.onlyThisRow))
-        return false;
-    return true;
+    const bool onlyThisRow =
+        llvm::all_of(reads->second, [](const auto &each) { return each.second.onlyThisRow; });
+    return llvm::all_of(reads->second, [&](const auto &each) {
+      const auto &[loop, inLoop] = each;
+      return loop == written->second ? inLoop.onlyWrittenElement
+                                     : loop < written->second && onlyThisRow;
+    });
   });
 }
 
@@ -276,7 +278,7 @@ FailureOr<KernelPlan> planKernel(Block &body) {
     } else if (findings.cut) {
       plan.loops[findings.cut->first].cuts.insert(findings.cut->second);
     } else {
-      deriveInPlace(info, findings, plan);
+      deriveInPlace(info, emitter.accesses, plan);
       deriveGrain(info, plan);
       return plan;
     }

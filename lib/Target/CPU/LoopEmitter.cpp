@@ -13,8 +13,7 @@ using graph::shapeOf;
 static constexpr size_t kMostCuts = 8;
 
 LoopEmitter::LoopEmitter(const BodyInfo &info, const KernelPlan &plan, OpBuilder &builder)
-    : info(info), plan(plan), builder(builder), loc(info.body.getParentOp()->getLoc()),
-      evaluator(info, builder, *this), math(evaluator.math) {}
+    : KernelWriter(info, builder), plan(plan) {}
 
 FailureOr<func::FuncOp> LoopEmitter::emitFunction(StringRef name) {
   MLIRContext *context = builder.getContext();
@@ -54,29 +53,21 @@ FailureOr<func::FuncOp> LoopEmitter::emitFunction(StringRef name) {
 
 LoopEmitter::Values LoopEmitter::loopBetween(Value low, Value high, int64_t step, Range range,
                                              ValueRange initial, const Body &body, bool parallel) {
-  Value stride = evaluator.constantInt(step);
-  evaluator.position();
-  auto loop = scf::ForOp::create(builder, loc, low, high, stride, initial);
-  if (!loop.getBody()->empty() && initial.empty())
-    loop.getBody()->getTerminator()->erase();
-  Operation *before = evaluator.continueBefore(loop);
-  evaluator.pushScope(loop.getBody());
-  if (parallel) {
-    auto group = LLVM::AccessGroupAttr::get(builder.getContext(),
-                                            DistinctAttr::create(builder.getUnitAttr()));
-    loopHere().accessGroup = group;
-    loop->setAttr("loop_annotation",
-                  LLVM::LoopAnnotationAttr::get(builder.getContext(), {}, {}, {}, {}, {}, {}, {},
-                                                {}, {}, {}, {}, {}, {}, {}, {group}));
-  }
-  AffineExpr variable = evaluator.variableFor(loop.getInductionVar(), range);
-  loopHere().variable = variable;
-  Values results = body(variable, loop.getRegionIterArgs());
-  evaluator.position();
-  scf::YieldOp::create(builder, loc, results);
-  evaluator.popScope();
-  evaluator.continueBefore(before);
-  return Values(loop.getResults());
+  auto inScope = [&](AffineExpr variable, Accumulators accumulators) {
+    if (parallel) {
+      MLIRContext *context = builder.getContext();
+      auto group = LLVM::AccessGroupAttr::get(context, DistinctAttr::create(builder.getUnitAttr()));
+      loopHere().accessGroup = group;
+      evaluator.blockAt(evaluator.depth())
+          ->getParentOp()
+          ->setAttr("loop_annotation",
+                    LLVM::LoopAnnotationAttr::get(context, {}, {}, {}, {}, {}, {}, {}, {}, {}, {},
+                                                  {}, {}, {}, {}, {group}));
+    }
+    loopHere().variable = variable;
+    return body(variable, accumulators);
+  };
+  return KernelWriter::loop(low, high, step, range, initial, inScope);
 }
 
 LoopEmitter::Values LoopEmitter::loop(Range range, std::optional<LoopId> id, unsigned position,

@@ -7,7 +7,7 @@
 
 #include "KernelPlan.h"
 
-#include "dtc/Kernels/ItemLoops.h"
+#include "dtc/Kernels/KernelWriter.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -35,18 +35,10 @@ struct Findings {
   };
   std::optional<Split> split;
   std::optional<std::pair<LoopId, int64_t>> cut;
-  /// How an operand is read. It says in which store loops (0 is before the first). It says whether
-  /// only at the element being written there, and whether only in the row being computed.
-  struct Reads {
-    std::map<int, bool> onlyWrittenElement;
-    bool onlyThisRow = true;
-  };
-  std::map<unsigned, Reads> reads;
-  /// Of each result: the store loop that writes it.
-  std::map<unsigned, int> writtenIn;
 };
 
-class LoopEmitter : private kernels::ElementHost, private kernels::ItemHost {
+/// Its phases are the loops that store elements.
+class LoopEmitter : public kernels::KernelWriter {
 public:
   LoopEmitter(const BodyInfo &info, const KernelPlan &plan, mlir::OpBuilder &builder);
 
@@ -65,7 +57,6 @@ private:
     mlir::AffineExpr variable;
     mlir::Attribute accessGroup;
   };
-  using Values = kernels::ItemHost::Values;
   using Accumulators = mlir::ValueRange;
 
   // Kinds of kernels.
@@ -156,30 +147,21 @@ private:
   mlir::Value laneArray(mlir::Type scalar, int64_t lanes);
 
   // Memory.
-  mlir::Value address(mlir::Value base, mlir::AffineExpr offset, mlir::Type element);
   void storeAt(unsigned result, mlir::AffineExpr offset, mlir::Value value);
   /// Adds to an element of the only result.
   void addTo(mlir::AffineExpr offset, mlir::Value value);
   mlir::Value loadScratch(int64_t byteOffset, mlir::AffineExpr element, mlir::Type type);
   void storeScratch(int64_t byteOffset, mlir::AffineExpr element, mlir::Value value);
   template <typename MemoryOp> void annotate(MemoryOp op, unsigned slot);
-  void noteRead(unsigned argument, mlir::AffineExpr offset);
 
-  const BodyInfo &info;
   const KernelPlan &plan;
-  mlir::OpBuilder &builder;
-  mlir::Location loc;
-  kernels::ElementEvaluator evaluator;
-  IndexMath &math;
   llvm::DenseMap<mlir::Block *, Loop> loops;      ///< by their bodies
-  llvm::SmallVector<mlir::Value> arguments;       ///< pointers: operands, then results
   llvm::SmallVector<mlir::Attribute> aliasScopes; ///< of arguments, then scratch
   mlir::func::FuncOp function;
   mlir::Value begin, end, scratch;
   unsigned numTables = 0;
 
   // Of the rows kernel being written.
-  mlir::AffineExpr rowVariable;
   mlir::AffineExpr columnNumber; ///< of the loop being written; null outside
   bool storesStashes = false;    ///< this loop passes all columns of the row
   std::set<unsigned> stashedOps, pendingStashes;
@@ -189,9 +171,6 @@ private:
   llvm::SmallVector<graph::ReduceOp> columnReductions;
   llvm::SmallVector<int64_t> columnAccumulators;
   mlir::AffineExpr blockLow, writtenColumn;
-
-  int storeLoop = 0;               ///< number of the store loop being written
-  mlir::AffineExpr writtenElement; ///< the element that it writes; null outside
 };
 
 } // namespace dtc::cpu

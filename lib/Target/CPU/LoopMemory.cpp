@@ -7,13 +7,6 @@ namespace dtc::cpu {
 
 using namespace kernels;
 
-Value LoopEmitter::address(Value base, AffineExpr offset, Type element) {
-  Value index = evaluator.lower(offset);
-  evaluator.position();
-  return LLVM::GEPOp::create(builder, loc, base.getType(), element, base,
-                             ArrayRef<LLVM::GEPArg>{index}, LLVM::GEPNoWrapFlags::inbounds);
-}
-
 /// Arguments don't overlap each other nor scratch, except a result and the
 /// operand whose buffer it may take over.
 template <typename MemoryOp> void LoopEmitter::annotate(MemoryOp op, unsigned slot) {
@@ -39,22 +32,6 @@ template <typename MemoryOp> void LoopEmitter::annotate(MemoryOp op, unsigned sl
 template void LoopEmitter::annotate(LLVM::LoadOp, unsigned);
 template void LoopEmitter::annotate(LLVM::StoreOp, unsigned);
 
-void LoopEmitter::noteRead(unsigned argument, AffineExpr offset) {
-  Findings::Reads &reads = findings.reads[argument];
-  bool written = writtenElement && offset == writtenElement;
-  auto [entry, fresh] = reads.onlyWrittenElement.try_emplace(storeLoop, written);
-  if (!fresh)
-    entry->second &= written;
-  bool inRow = false;
-  if (rowVariable) {
-    auto type = cast<RankedTensorType>(info.body.getArgument(argument).getType());
-    int64_t columns = type.getNumElements() / plan.rows;
-    Range range = math.range(math.add(offset, math.multiply(rowVariable, -columns)));
-    inRow = columns > 0 && range.low >= 0 && range.high <= columns;
-  }
-  reads.onlyThisRow &= inRow;
-}
-
 Value LoopEmitter::loadOneOf(ArrayRef<ElementPlace> places, ArrayRef<Value> conditions) {
   auto element = getElementTypeOrSelf(info.body.getArgument(places[0].argument).getType());
   Type stored = storageType(element);
@@ -62,7 +39,7 @@ Value LoopEmitter::loadOneOf(ArrayRef<ElementPlace> places, ArrayRef<Value> cond
   Value base;
   int outside = evaluator.depth() - 1;
   for (auto [place, condition] : llvm::zip(places, conditions)) {
-    noteRead(place.argument, place.offset);
+    noteRead(place.argument, place.offset, plan.rows);
     auto [outer, ownInner] = math.separate(place.offset, evaluator.depth());
     ownInner = ownInner ? ownInner : math.constant(0);
     if (inner && inner != ownInner)
@@ -85,7 +62,7 @@ Value LoopEmitter::loadOneOf(ArrayRef<ElementPlace> places, ArrayRef<Value> cond
 }
 
 Value LoopEmitter::load(unsigned argument, AffineExpr offset) {
-  noteRead(argument, offset);
+  noteRead(argument, offset, plan.rows);
   Type element = getElementTypeOrSelf(info.body.getArgument(argument).getType());
   Type stored = storageType(element);
   Value from = address(arguments[argument], offset, stored);
@@ -96,7 +73,7 @@ Value LoopEmitter::load(unsigned argument, AffineExpr offset) {
 }
 
 void LoopEmitter::storeAt(unsigned result, AffineExpr offset, Value value) {
-  findings.writtenIn.try_emplace(result, storeLoop);
+  noteWrite(result);
   unsigned slot = info.body.getNumArguments() + result;
   Type element = getElementTypeOrSelf(info.results[result]), stored = storageType(element);
   Value to = address(arguments[slot], offset, stored);

@@ -236,9 +236,10 @@ static bool mayOverwrite(const Accesses &accesses, unsigned operand, unsigned re
   auto reads = accesses.reads.find(operand);
   if (written == accesses.writtenIn.end() || reads == accesses.reads.end())
     return false;
-  return llvm::all_of(reads->second.onlyWrittenElement, [&](auto phase) {
-    return phase.first == 0 ? reads->second.onlyThisRow
-                            : phase.first == written->second && phase.second;
+  return llvm::all_of(reads->second, [&](const auto &each) {
+    const auto &[phase, inPhase] = each;
+    return phase == 0 ? inPhase.onlyThisRow
+                      : phase == written->second && inPhase.onlyWrittenElement;
   });
 }
 

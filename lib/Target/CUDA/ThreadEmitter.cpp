@@ -17,8 +17,7 @@ using graph::shapeOf;
 static constexpr int64_t kUnrolledReduction = 16;
 
 ThreadEmitter::ThreadEmitter(const BodyInfo &info, const KernelPlan &plan, OpBuilder &builder)
-    : info(info), plan(plan), builder(builder), loc(info.body.getParentOp()->getLoc()),
-      evaluator(info, builder, *this), math(evaluator.math) {
+    : KernelWriter(info, builder), plan(plan) {
   hasHalves = llvm::any_of(info.body.getArgumentTypes(), [](Type type) {
     Type element = getElementTypeOrSelf(type);
     return kernels::computeType(element) != element;
@@ -112,25 +111,6 @@ void ThreadEmitter::when(Value condition, llvm::function_ref<void()> body) {
   scf::YieldOp::create(builder, loc);
   evaluator.popScope();
   evaluator.continueBefore(before);
-}
-
-ThreadEmitter::Values ThreadEmitter::loop(Value low, Value high, int64_t step, Range range,
-                                          ValueRange initial,
-                                          llvm::function_ref<Values(AffineExpr, ValueRange)> body) {
-  Value stride = evaluator.constantInt(step);
-  evaluator.position();
-  auto loop = scf::ForOp::create(builder, loc, low, high, stride, initial);
-  if (!loop.getBody()->empty() && initial.empty())
-    loop.getBody()->getTerminator()->erase();
-  Operation *before = evaluator.continueBefore(loop);
-  evaluator.pushScope(loop.getBody());
-  Values results =
-      body(evaluator.variableFor(loop.getInductionVar(), range), loop.getRegionIterArgs());
-  evaluator.position();
-  scf::YieldOp::create(builder, loc, results);
-  evaluator.popScope();
-  evaluator.continueBefore(before);
-  return Values(loop.getResults());
 }
 
 ThreadEmitter::Values ThreadEmitter::itemLoop(Range range, ValueRange initial,

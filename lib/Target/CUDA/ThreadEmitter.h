@@ -15,7 +15,7 @@
 
 #include "KernelPlan.h"
 
-#include "dtc/Kernels/ItemLoops.h"
+#include "dtc/Kernels/KernelWriter.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
@@ -33,19 +33,8 @@ using kernels::Range;
 /// Elements of a row that a thread keeps in registers, at most.
 inline constexpr int64_t kMostInRegisters = 8;
 
-/// How operands are read and results written. Phases are numbered: 0 is before any element is
-/// written, and the threads of an item meet at its end.
-struct Accesses {
-  struct Reads {
-    /// By phase: whether a thread reads only the element that it writes.
-    std::map<int, bool> onlyWrittenElement;
-    bool onlyThisRow = true; ///< in phase 0
-  };
-  std::map<unsigned, Reads> reads;   ///< by operand
-  std::map<unsigned, int> writtenIn; ///< by result
-};
-
-class ThreadEmitter : private kernels::ElementHost, private kernels::ItemHost {
+/// The threads of an item meet at the end of phase 0.
+class ThreadEmitter : public kernels::KernelWriter {
 public:
   ThreadEmitter(const BodyInfo &info, const KernelPlan &plan, mlir::OpBuilder &builder);
 
@@ -53,11 +42,7 @@ public:
   /// insertion point.
   llvm::FailureOr<mlir::LLVM::LLVMFuncOp> emitFunction(llvm::StringRef name);
 
-  Accesses accesses;
-
 private:
-  using Values = kernels::ItemHost::Values;
-
   // Kinds of kernels (ThreadKinds.cpp).
   void emitKind();
   void emitPointwise();
@@ -199,9 +184,6 @@ private:
 
   // Control.
   void when(mlir::Value condition, llvm::function_ref<void()> body);
-  Values loop(mlir::Value low, mlir::Value high, int64_t step, Range range,
-              mlir::ValueRange initial,
-              llvm::function_ref<Values(mlir::AffineExpr, mlir::ValueRange)> body);
   /// Calls `body` with the group's item, where it has one.
   void withItem(mlir::Value item, llvm::function_ref<void(mlir::AffineExpr)> body);
   /// The number of a group of threads: `perBlock` a block, `number` within its own.
@@ -233,7 +215,6 @@ private:
   void addToResult(mlir::AffineExpr offset, mlir::Value value) override;
 
   // Memory (ThreadMemory.cpp).
-  mlir::Value address(mlir::Value base, mlir::AffineExpr offset, mlir::Type element);
   void storeAt(unsigned result, mlir::AffineExpr offset, mlir::Value value);
   /// An element of an operand, out of the whole access that it lies in. Null where units aren't
   /// accesses, or the element isn't known to have a place within one.
@@ -253,7 +234,6 @@ private:
                           mlir::Type element);
   /// Computes results at some of their elements, then stores them.
   void writeResults(llvm::ArrayRef<unsigned> results, llvm::ArrayRef<mlir::AffineExpr> numbers);
-  void noteRead(unsigned argument, mlir::AffineExpr offset);
   void setArgumentAttributes();
   /// What a pointer of the function points to, and the bytes that it may be taken to be aligned to.
   mlir::Value bufferOf(unsigned number) const;
@@ -265,14 +245,8 @@ private:
   mlir::Value loadShared(mlir::Value array, mlir::Value index, mlir::Type element);
   void storeShared(mlir::Value array, mlir::Value index, mlir::Value value);
 
-  const BodyInfo &info;
   const KernelPlan &plan;
-  mlir::OpBuilder &builder;
-  mlir::Location loc;
-  kernels::ElementEvaluator evaluator;
-  IndexMath &math;
   mlir::LLVM::LLVMFuncOp function;
-  llvm::SmallVector<mlir::Value> arguments;          ///< pointers: operands, then results
   mlir::Value block, thread;                         ///< their numbers, as i32
   llvm::DenseMap<unsigned, int64_t> chosenAlignment; ///< of pointers that are one of several
   /// Vectors that were loaded, by operand and first element.
@@ -281,7 +255,7 @@ private:
   bool hasHalves; ///< operands of half precision, beside which coarse functions are exact enough
 
   // Of the rows kernel being written.
-  mlir::AffineExpr rowVariable, laneVariable;
+  mlir::AffineExpr laneVariable;
   mlir::Value lane;                                       ///< as i64
   std::map<int64_t, llvm::SmallVector<ColumnUnit>> units; ///< by columns
   llvm::ArrayRef<ColumnUnit> openUnits;                   ///< of a long row, being computed
@@ -295,9 +269,6 @@ private:
   llvm::SmallVector<graph::ReduceOp> columnReductions;
   llvm::DenseMap<mlir::Operation *, Values> columnResults;
   llvm::SmallVector<mlir::AffineExpr> writtenColumns;
-
-  int phase = 0;
-  mlir::AffineExpr writtenElement; ///< that this thread writes now; null outside
 };
 
 } // namespace dtc::cuda

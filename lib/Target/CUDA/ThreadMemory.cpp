@@ -47,30 +47,6 @@ void ThreadEmitter::setArgumentAttributes() {
   }
 }
 
-Value ThreadEmitter::address(Value base, AffineExpr offset, Type element) {
-  Value index = evaluator.lower(offset);
-  evaluator.position();
-  return LLVM::GEPOp::create(builder, loc, base.getType(), element, base,
-                             ArrayRef<LLVM::GEPArg>{index}, LLVM::GEPNoWrapFlags::inbounds);
-}
-
-void ThreadEmitter::noteRead(unsigned argument, AffineExpr offset) {
-  Accesses::Reads &reads = accesses.reads[argument];
-  bool written = writtenElement && offset == writtenElement;
-  auto [entry, fresh] = reads.onlyWrittenElement.try_emplace(phase, written);
-  if (!fresh)
-    entry->second &= written;
-  if (phase != 0)
-    return;
-  bool inRow = false;
-  if (rowVariable) {
-    int64_t columns = elementsOf(info.body.getArgument(argument)) / plan.items;
-    Range range = math.range(math.add(offset, math.multiply(rowVariable, -columns)));
-    inRow = columns > 0 && range.low >= 0 && range.high <= columns;
-  }
-  reads.onlyThisRow &= inRow;
-}
-
 std::pair<AffineExpr, int64_t> ThreadEmitter::accessOf(Value buffer, AffineExpr offset,
                                                        int64_t width) {
   if (plan.shifted) {
@@ -131,7 +107,7 @@ Value ThreadEmitter::elementOfAccess(unsigned argument, AffineExpr offset) {
 }
 
 Value ThreadEmitter::load(unsigned argument, AffineExpr offset) {
-  noteRead(argument, offset);
+  noteRead(argument, offset, plan.items);
   if (Value loaded = elementOfAccess(argument, offset))
     return loaded;
   Type element = getElementTypeOrSelf(info.body.getArgument(argument).getType());
@@ -152,7 +128,7 @@ int64_t ThreadEmitter::alignmentOfAccess(unsigned number, AffineExpr offset, int
 }
 
 void ThreadEmitter::storeAt(unsigned result, AffineExpr offset, Value value) {
-  accesses.writtenIn.try_emplace(result, phase);
+  noteWrite(result);
   Type element = getElementTypeOrSelf(info.results[result]), stored = storageType(element);
   const unsigned number = info.body.getNumArguments() + result;
   Value to = address(arguments[number], offset, stored);
@@ -195,7 +171,7 @@ bool ThreadEmitter::storeShifted(unsigned result, ArrayRef<AffineExpr> numbers, 
       elementsOf(info.results[result]) != plan.items * openColumns ||
       alignmentOf(number) % (width * size) != 0)
     return false;
-  accesses.writtenIn.try_emplace(result, phase);
+  noteWrite(result);
   auto type = VectorType::get({width}, stored);
   for (size_t first = 0; first < numbers.size(); first += width) {
     Value to = address(arguments[number], numbers[first], stored);
