@@ -56,8 +56,8 @@ static SmallVector<const Tensor *> onRank(ArrayRef<RankTensors> operands, int64_
 }
 
 static FailureOr<Tensors> evaluateOnRank(Operation *op, Operands operands, Numerics numerics) {
-  if (isLibraryCall(op))
-    return evaluateLibraryCall(op, operands, numerics);
+  if (isCallOnParts(op))
+    return evaluateCallOnParts(op, operands, numerics);
   FailureOr<Tensor> tensor = evaluatePrimitive(op, operands);
   if (failed(tensor))
     return failure();

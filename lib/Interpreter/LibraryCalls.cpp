@@ -202,11 +202,11 @@ FailureOr<Tensors> evaluateAttention(exec::AttentionOp op, Operands operands, Nu
 
 } // namespace
 
-bool isLibraryCall(Operation *op) {
+bool isCallOnParts(Operation *op) {
   return isa<exec::MatmulOp, exec::ConvWeightGradOp, exec::AttentionOp>(op);
 }
 
-FailureOr<Tensors> evaluateLibraryCall(Operation *op, Operands operands, Numerics numerics) {
+FailureOr<Tensors> evaluateCallOnParts(Operation *op, Operands operands, Numerics numerics) {
   if (auto product = dyn_cast<exec::MatmulOp>(op))
     return evaluateProduct(product, operands, numerics);
   if (auto convolution = dyn_cast<exec::ConvWeightGradOp>(op))

@@ -8,10 +8,10 @@
 namespace dtc::interpreter {
 
 /// True for exec.matmul, exec.conv_weight_grad and exec.attention.
-bool isLibraryCall(mlir::Operation *op);
+bool isCallOnParts(mlir::Operation *op);
 
 /// Its results on one rank; not yet rounded.
-mlir::FailureOr<Tensors> evaluateLibraryCall(mlir::Operation *op, Operands operands,
+mlir::FailureOr<Tensors> evaluateCallOnParts(mlir::Operation *op, Operands operands,
                                              Numerics numerics);
 
 } // namespace dtc::interpreter

@@ -20,7 +20,7 @@ bool mayStart(Operation *op) {
 }
 
 bool computes(Operation *op) {
-  return isa<exec::LaunchOp, exec::MatmulOp>(op) || target::isLibraryCall(op);
+  return isa<exec::LaunchOp>(op) || target::isLibraryCall(op);
 }
 
 /// Starts what one function exchanges.

@@ -18,7 +18,7 @@ namespace dtc::lower {
 namespace {
 
 bool mayRemain(Operation *op) {
-  return isa<exec::LaunchOp, exec::MatmulOp, exec::CopyOp, exec::ZeroOp, exec::SendOp,
+  return isa<exec::LaunchOp, exec::CopyOp, exec::ZeroOp, exec::SendOp,
              exec::ReceiveOp, dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp,
              dist::AllToAllOp, dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, dist::StageSumOp,
              func::ReturnOp>(op) ||

@@ -94,7 +94,9 @@ bool isAttention(Operation *op) {
   return isa<graph::AttentionOp, graph::AttentionGradOp, graph::AttentionPartGradOp>(op);
 }
 
-bool isLibraryCall(Operation *op) { return isConv(op) || isa<exec::AttentionOp>(op); }
+bool isLibraryCall(Operation *op) {
+  return isConv(op) || isa<exec::MatmulOp, exec::AttentionOp>(op);
+}
 
 static fbs::Epilogue epilogueOf(exec::Epilogue epilogue) {
   switch (epilogue) {

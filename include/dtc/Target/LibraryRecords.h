@@ -20,7 +20,7 @@ bool isConv(mlir::Operation *op);
 /// dtc.attention, dtc.attention_grad or dtc.attention_part_grad, which become exec.attention where
 /// a library computes them as they are.
 bool isAttention(mlir::Operation *op);
-/// What a library computes but for products.
+/// What a library computes.
 bool isLibraryCall(mlir::Operation *op);
 
 rt::fbs::MatmulT matmulRecord(exec::MatmulOp op);

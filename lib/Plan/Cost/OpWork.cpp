@@ -225,7 +225,7 @@ double OpWork::movedBytes(OpId id, const OpSharding &choice, const Mesh &mesh) c
   if (isOwn() && facts.kernelParts[id].isCounted)
     return countedBytes(id, choice, mesh);
   // A library's call reads parts of tensors, which no kernel has made.
-  const bool readsParts = isOwn() && isLibraryCall(op) && !op.inProduct;
+  const bool readsParts = isOwn() && isLibraryCall(op);
   double operands = 0, results = 0, indices = 0;
   for (size_t i = 0; i < op.operands.size(); ++i) {
     const Value &value = problem.values[op.operands[i]];

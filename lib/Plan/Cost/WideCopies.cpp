@@ -72,7 +72,7 @@ private:
     const ValueId base = viewed(op.operands[i]);
     const OpId producer = facts.producer[base];
     const bool isMadeForIt = producer >= 0 && facts.consumers[base].size() == 1 &&
-                             !facts.isResult[base] && !isLibraryCall(problem.ops[producer]);
+                             !facts.isResult[base] && !isInLibraryCall(problem.ops[producer]);
     if (isMadeForIt)
       work.passedBytes += bytes;
     else
@@ -108,12 +108,12 @@ private:
       value = next;
     OpId nextProduct = id + 1;
     while (nextProduct < static_cast<OpId>(problem.ops.size()) &&
-           !isLibraryCall(problem.ops[nextProduct]))
+           !isInLibraryCall(problem.ops[nextProduct]))
       ++nextProduct;
     const std::vector<OpId> &readers = facts.consumers[value];
     const bool isStored = facts.isResult[value] ||
                           (readers.size() > 1 && std::ranges::any_of(readers, [&](OpId reader) {
-                             return isLibraryCall(problem.ops[reader]);
+                             return isInLibraryCall(problem.ops[reader]);
                            }));
     return !isStored && !readers.empty() && readers.back() > nextProduct;
   }

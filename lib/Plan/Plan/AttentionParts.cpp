@@ -1,5 +1,7 @@
 #include "dtc/Plan/Plan/AttentionParts.h"
 
+#include "dtc/Plan/Plan/KernelParts.h"
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -45,9 +47,7 @@ std::optional<Part> partOf(const Problem &problem, const ProblemFacts &facts, Va
     return place ? std::optional(Part{before->base, *place}) : std::nullopt;
   }
   // What a kernel makes, it makes part by part.
-  const bool isCall =
-      op.kind == OpKind::Contraction || op.kind == OpKind::Attention || op.inProduct;
-  return isCall ? std::optional(whole) : std::nullopt;
+  return isInLibraryCall(op) ? std::optional(whole) : std::nullopt;
 }
 
 std::optional<Part> takenPart(const Problem &problem, const ProblemFacts &facts, ValueId value,

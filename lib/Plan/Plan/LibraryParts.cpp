@@ -6,8 +6,10 @@
 namespace dtc::plan {
 
 bool isLibraryCall(const Op &op) {
-  return op.kind == OpKind::Contraction || op.kind == OpKind::Attention || op.inProduct;
+  return op.kind == OpKind::Contraction || op.kind == OpKind::Attention;
 }
+
+bool isInLibraryCall(const Op &op) { return isLibraryCall(op) || op.inProduct; }
 
 bool multipliesCopies(const Problem &problem, const Op &op) {
   if (!op.widened || op.kind != OpKind::Contraction)

@@ -72,7 +72,7 @@ LogicalResult checkLibraryTypes(ModuleOp module) {
   llvm::SmallVector<std::pair<OperationName, ElementTypes>> known;
   LogicalResult result = success();
   module.walk([&](Operation *op) {
-    if (!isa<graph::ContractOp>(op) && !target::isLibraryCall(op))
+    if (!isa<graph::ContractOp>(op) && !target::isConv(op))
       return;
     if (getElementTypeOrSelf(op->getOperand(0)).isF16() && !convertsF16()) {
       result = op->emitError("needs a processor that converts fp16 (F16C)");

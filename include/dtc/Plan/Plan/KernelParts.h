@@ -28,8 +28,10 @@ bool isAddedByCall(const Problem &problem, const ProblemFacts &facts, OpId sum);
 /// it.
 bool multipliesCopies(const Problem &problem, const Op &op);
 
-/// Whether a library computes an op, or part of it.
+/// Whether a library computes an op.
 bool isLibraryCall(const Op &op);
+/// Whether it computes one, or what it may compute beside a product.
+bool isInLibraryCall(const Op &op);
 
 /// Whether a library computes an op while it makes a product. What it could make, but isn't stored,
 /// is part of the kernels that read the product's result, unless these are made with one, too.
