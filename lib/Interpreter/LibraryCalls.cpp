@@ -1,6 +1,6 @@
 #include "LibraryCalls.h"
 
-#include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Exec/GroupedMatmulOp.h"
 #include "dtc/Dialect/Graph/AttentionPartOps.h"
 
 using namespace mlir;
@@ -61,6 +61,37 @@ Tensor multiply(exec::MatmulOp op, const Tensor &lhs, const Tensor &rhs) {
     for (int64_t j = 0; j < k; ++j)
       sum += lhs.floats[rows[i] + j * lhsStep] * rhs.floats[columns[i] + j * rhsStep];
     result.floats[targets[i]] = sum;
+  }
+  return result;
+}
+
+/// Products with the matrices of the experts that `choices` name.
+Tensor multiplyGrouped(exec::GroupedMatmulOp op, const Tensor &lhs, const Tensor &rhs,
+                       const Tensor &choices) {
+  const int64_t m = op.getMnk()[0], n = op.getMnk()[1], k = op.getMnk()[2];
+  auto begins = [&](ArrayRef<int64_t> strides) {
+    return positions(op.getBatch(), strides.drop_back(2), 0);
+  };
+  auto elements = [](int64_t rows, int64_t columns, ArrayRef<int64_t> strides) {
+    return positions({rows, columns}, strides.take_back(2), 0);
+  };
+  const auto ofLhs = begins(op.getLhsStrides()), ofRhs = begins(op.getRhsStrides()),
+             ofResult = begins(op.getResultStrides()), inLhs = elements(m, k, op.getLhsStrides()),
+             inRhs = elements(k, n, op.getRhsStrides()),
+             inResult = elements(m, n, op.getResultStrides());
+  Tensor result(cast<RankedTensorType>(op.getResult().getType()));
+  for (size_t product = 0; product < ofLhs.size(); ++product) {
+    const int64_t expert = choices.ints[product];
+    if (expert < 0 || expert >= static_cast<int64_t>(op.getCount()))
+      continue;
+    const int64_t a = ofLhs[product] + expert * op.getExperts()[0],
+                  b = ofRhs[product] + expert * op.getExperts()[1],
+                  c = ofResult[product] + expert * op.getExperts()[2];
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        for (int64_t s = 0; s < k; ++s)
+          result.floats[c + inResult[i * n + j]] +=
+              lhs.floats[a + inLhs[i * k + s]] * rhs.floats[b + inRhs[s * n + j]];
   }
   return result;
 }
@@ -203,12 +234,14 @@ FailureOr<Tensors> evaluateAttention(exec::AttentionOp op, Operands operands, Nu
 } // namespace
 
 bool isCallOnParts(Operation *op) {
-  return isa<exec::MatmulOp, exec::ConvWeightGradOp, exec::AttentionOp>(op);
+  return isa<exec::MatmulOp, exec::GroupedMatmulOp, exec::ConvWeightGradOp, exec::AttentionOp>(op);
 }
 
 FailureOr<Tensors> evaluateCallOnParts(Operation *op, Operands operands, Numerics numerics) {
   if (auto product = dyn_cast<exec::MatmulOp>(op))
     return evaluateProduct(product, operands, numerics);
+  if (auto grouped = dyn_cast<exec::GroupedMatmulOp>(op))
+    return Tensors{multiplyGrouped(grouped, *operands[0], *operands[1], *operands[2])};
   if (auto convolution = dyn_cast<exec::ConvWeightGradOp>(op))
     return evaluateConvolution(convolution, operands, numerics);
   return evaluateAttention(cast<exec::AttentionOp>(op), operands, numerics);

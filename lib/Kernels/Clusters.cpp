@@ -1,5 +1,6 @@
 #include "Clusters.h"
 
+#include "dtc/Dialect/Exec/GroupedMatmulOp.h"
 #include "dtc/Dialect/Exec/Part.h"
 #include "dtc/Dialect/Graph/RandomOps.h"
 #include "dtc/Kernels/IndexMath.h"
@@ -52,6 +53,9 @@ static bool repeatsTable(Operation *op) {
 /// Reads few elements of what others read whole. Alone and before them, so that they may write
 /// over it: the gradient of a loss takes the place of the logits.
 static bool goesAlone(Operation *op) { return isa<graph::PickOp>(op); }
+
+/// Reads operands that lie in memory, as a library call does.
+static bool readsStored(Operation *op) { return isa<exec::GroupedMatmulOp>(op); }
 
 /// Between float types: half precision has one around every operation.
 static bool isConversion(Operation *op) { return isa<arith::ExtFOp, arith::TruncFOp>(op); }
@@ -134,7 +138,7 @@ void Clustering::findRequired() {
       required.insert(value);
   };
   for (Operation *op : program)
-    if (!primitives.contains(op))
+    if (!primitives.contains(op) || readsStored(op))
       for (Value operand : op->getOperands())
         require(operand);
 }
@@ -467,7 +471,7 @@ Clustering::Inputs Clustering::inputsOf(int number) const {
       if (ours)
         continue;
       // A free op that is stored somewhere is repeated nevertheless.
-      if (producer && isFree(producer)) {
+      if (producer && isFree(producer) && !readsStored(open[i])) {
         if (found.repeated.insert(producer))
           open.push_back(producer);
       } else {

@@ -3,6 +3,7 @@
 #include "AttentionCalls.h"
 #include "EachFunction.h"
 #include "Epilogues.h"
+#include "GroupedProducts.h"
 #include "Outline.h"
 #include "Simplify.h"
 #include "SumInTurn.h"
@@ -92,6 +93,7 @@ LogicalResult decomposeLayers(func::FuncOp function, const target::Target &targe
   shareBiases(function, target);
   if (failed(decomposeAll(function, target, waits)))
     return failure();
+  callGroupedProducts(function, target);
   narrowConvolutions(function, target);
   widenProducts(function, target);
   target::KernelLimits limits = target.kernelLimits();

@@ -1,4 +1,5 @@
 #include "dtc/Kernels/KernelBody.h"
+#include "dtc/Dialect/Exec/GroupedMatmulOp.h"
 #include "dtc/Kernels/IndexMath.h"
 
 using namespace mlir;
@@ -142,6 +143,8 @@ FailureOr<KernelKind> classify(const BodyInfo &info) {
       return KernelKind::Scatter;
     if (isa<graph::BucketIndicesOp>(special[0]))
       return KernelKind::Buckets;
+    if (isa<exec::GroupedMatmulOp>(special[0]))
+      return KernelKind::Products;
     return isa<graph::MaxPoolGradOp>(special[0]) ? KernelKind::Pool : KernelKind::Scan;
   }
   if (large.empty()) {

@@ -89,6 +89,8 @@ static StringRef nameOf(KernelKind kind) {
     return "scan";
   case KernelKind::Pool:
     return "pool";
+  case KernelKind::Products:
+    return "products";
   }
   llvm_unreachable("all kinds handled");
 }

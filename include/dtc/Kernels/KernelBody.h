@@ -22,6 +22,7 @@ enum class KernelKind {
   Buckets,   ///< one bucket_indices
   Scan,      ///< one cumsum or top_k
   Pool,      ///< one max_pool_grad
+  Products,  ///< one exec.grouped_matmul
 };
 
 /// What planning needs to know about a body's ops, by their index. Of a kernel of several pieces it

@@ -1,5 +1,6 @@
 // Registration and verifiers of the `exec` dialect.
 #include "dtc/Dialect/Exec/Exec.h"
+#include "dtc/Dialect/Exec/GroupedMatmulOp.h"
 #include "dtc/Dialect/Exec/Joins.h"
 #include "dtc/Dialect/Graph/ConvWindow.h"
 
@@ -21,6 +22,7 @@ void ExecDialect::initialize() {
 #define GET_OP_LIST
 #include "dtc/Dialect/Exec/ExecOps.cpp.inc"
       >();
+  addOperations<GroupedMatmulOp>();
 }
 
 SmallVector<dtc::graph::ConcatOp> dtc::exec::joinsOf(KernelOp kernel) {

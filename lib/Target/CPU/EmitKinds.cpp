@@ -22,7 +22,8 @@ void LoopEmitter::emitKind() {
     return emitColumns();
   case KernelKind::Scatter:
     return emitScatter();
-  case KernelKind::Buckets: // refused before
+  case KernelKind::Buckets: // refused before, and products, too
+  case KernelKind::Products:
   case KernelKind::Scan:
   case KernelKind::Pool:
     return emitItems();

@@ -190,6 +190,7 @@ static void deriveExtent(const BodyInfo &info, KernelPlan &plan) {
   case KernelKind::Buckets:
   case KernelKind::Scan:
   case KernelKind::Pool:
+  case KernelKind::Products: // refused before
     plan.extent = ItemLoops::itemsOf(result.getDefiningOp());
     break;
   }
@@ -260,6 +261,8 @@ FailureOr<KernelPlan> planKernel(Block &body) {
   plan.kind = *kind;
   if (plan.kind == KernelKind::Buckets)
     return info.ops.front()->emitError("buckets of indices are for GPUs alone");
+  if (plan.kind == KernelKind::Products)
+    return info.ops.front()->emitError("products with matrices of experts are for GPUs alone");
   firstLoops(info, plan);
   deriveExtent(info, plan);
   deriveScratch(info, plan);

@@ -2,6 +2,7 @@
 
 #include "KernelPlan.h"
 #include "LibraryCalls.h"
+#include "ProductTiles.h"
 #include "Ptx.h"
 
 #include "dtc-io/Environment.h"
@@ -34,6 +35,15 @@ bool usesEpilogues() { return io::valueOf(io::Variable::CublasLtEpilogues) != "0
 /// without is the way out.
 bool readsParts() { return io::valueOf(io::Variable::CudnnParts) != "0"; }
 
+/// Whether a kernel of products computes an op as it is.
+bool takesGrouped(Operation *op) {
+  auto grouped = dyn_cast<graph::GroupedContractOp>(op);
+  std::optional<kernels::GroupedForm> form;
+  if (grouped)
+    form = kernels::groupedForm(grouped);
+  return form && multipliesTiles(*form, getElementTypeOrSelf(grouped.getLhs()));
+}
+
 class CudaTarget : public target::Target {
 public:
   StringRef name() const override { return "cuda"; }
@@ -45,7 +55,8 @@ public:
   }
 
   bool staysWhole(Operation *op) const override {
-    return takesAttention(op) || isa<graph::ContractOp>(op) || target::isConv(op);
+    return takesAttention(op) || isa<graph::ContractOp>(op) || target::isConv(op) ||
+           takesGrouped(op);
   }
   bool multiplies(Type) const override { return true; }
   bool hasWideConvolutions() const override { return false; }

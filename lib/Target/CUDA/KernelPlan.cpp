@@ -2,6 +2,7 @@
 #include "Across.h"
 #include "KeptRows.h"
 #include "KernelPieces.h"
+#include "ProductTiles.h"
 #include "ThreadEmitter.h"
 #include "Turns.h"
 
@@ -55,6 +56,7 @@ int64_t KernelPlan::itemsInBlock() const {
     return kWarp;
   case KernelKind::Scatter:
   case KernelKind::Buckets:
+  case KernelKind::Products:
     return 1;
   default:
     return threads;
@@ -199,6 +201,12 @@ static void planItems(const BodyInfo &info, KernelPlan &plan) {
   plan.threads = std::min(kSmallBlock, ceilDivide(plan.items, kWarp) * kWarp);
 }
 
+static void planProducts(const BodyInfo &info, KernelPlan &plan) {
+  const ProductTiles tiles(cast<exec::GroupedMatmulOp>(info.ops.front()));
+  plan.items = tiles.blocks();
+  plan.threads = ProductTiles::kThreads;
+}
+
 static void planThreads(const BodyInfo &info, KernelPlan &plan, int64_t mostUnit) {
   switch (plan.kind) {
   case KernelKind::Pointwise:
@@ -223,6 +231,9 @@ static void planThreads(const BodyInfo &info, KernelPlan &plan, int64_t mostUnit
   case KernelKind::Scan:
   case KernelKind::Pool:
     planItems(info, plan);
+    break;
+  case KernelKind::Products:
+    planProducts(info, plan);
     break;
   }
   plan.blocks = ceilDivide(plan.items, plan.itemsInBlock());

@@ -17,6 +17,7 @@
 //              the indices are in buckets, of which the block reads its own.
 //   buckets    a block sorts a part of the indices (dtc.bucket_indices).
 //   scan, pool a thread does an item.
+//   products   a block does a tile of the result (ProductTiles.h).
 //
 // A pointwise kernel of several pieces gives each as many blocks as it needs. A block finds out by
 // its number which piece it does a part of. Where pieces are added up, a block leaves the sum of

@@ -1,4 +1,5 @@
 // What a thread does in pointwise, columns kernels, and in those of items.
+#include "ProductTiles.h"
 #include "ThreadEmitter.h"
 #include "WarpOps.h"
 
@@ -31,6 +32,10 @@ void ThreadEmitter::emitKind() {
   case KernelKind::Scan:
   case KernelKind::Pool:
     return emitItems();
+  case KernelKind::Products:
+    evaluator.position();
+    return emitProductTiles(cast<exec::GroupedMatmulOp>(info.ops.front()), function, arguments, block,
+                            thread, builder);
   }
 }
 

@@ -32,6 +32,7 @@ void addArithmetic(InstructionTable &table);
 void addLogic(InstructionTable &table);
 void addConversions(InstructionTable &table);
 void addWarpInstructions(InstructionTable &table);
+void addMatrixInstructions(InstructionTable &table);
 void addMemoryInstructions(InstructionTable &table);
 
 /// How registers of a type are read and written. Halves are computed on as floats.

@@ -200,6 +200,29 @@ void store(Warp &warp, const Instruction &at, uint32_t mask) {
   access<false>(warp, at, mask, addressesOf(warp, at, 0), sizeof(M) * V, data);
 }
 
+/// Each lane has the address of a row of eight halves, eight lanes those of a matrix. A lane gets
+/// two halves of each matrix that lie side by side: of its row, or where it is turned of its column.
+template <bool IsTurned> void loadMatrices(Warp &warp, const Instruction &at, uint32_t mask) {
+  if (mask != kAllLanes)
+    warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, std::countr_zero(mask),
+              "divergent: not all lanes load the matrices");
+  LaneBytes data;
+  access<true>(warp, at, mask, addressesOf(warp, at, 4), 16, data);
+  for (unsigned matrix = 0; matrix < 4; ++matrix) {
+    Lanes<uint32_t> words;
+    for (unsigned lane = 0; lane < kLanes; ++lane) {
+      uint16_t halves[2];
+      for (unsigned i = 0; i < 2; ++i) {
+        const unsigned line = lane / 4, inner = lane % 4 * 2 + i;
+        const unsigned row = IsTurned ? inner : line, column = IsTurned ? line : inner;
+        std::memcpy(&halves[i], data.bytes + (matrix * 8 + row) * 16 + column * 2, 2);
+      }
+      words[lane] = halves[0] | uint32_t(halves[1]) << 16;
+    }
+    warp.write<uint32_t>(at.operands[matrix], words, mask);
+  }
+}
+
 /// With an address of each space.
 template <typename M, typename R, unsigned V>
 void enterAccess(InstructionTable &table, const std::string &type) {
@@ -244,6 +267,12 @@ void addMemoryInstructions(InstructionTable &table) {
   enterWidths<int16_t>(table, {"s16"});
   enterWidths<uint32_t>(table, {"b32", "u32", "f32"});
   enterWidths<int32_t>(table, {"s32"});
+  const std::string matrices = "ldmatrix.sync.aligned.m8n8.x4.";
+  const std::vector<unsigned> operands = {4, 4, 4, 4, kAddress};
+  table.emplace(matrices + "shared.b16",
+                InstructionRow{loadMatrices<false>, 4, operands, Space::Shared, 16});
+  table.emplace(matrices + "trans.shared.b16",
+                InstructionRow{loadMatrices<true>, 4, operands, Space::Shared, 16});
   enterWidths<uint64_t>(table, {"b64", "u64", "s64", "f64"});
 }
 

@@ -34,7 +34,7 @@ inline constexpr OperandCode kNoOperand = 0x7fffffffu;
 struct Instruction {
   Handler execute = nullptr;
   int64_t immediate = 0; // an address's offset, a barrier's number or a branch's table
-  std::array<OperandCode, 6> operands;
+  std::array<OperandCode, 14> operands; // as many as a product of matrices has
   OperandCode guard = kNoOperand;
   uint32_t target = 0;        // of a branch
   uint32_t reconvergence = 0; // where lanes that part at this branch meet again

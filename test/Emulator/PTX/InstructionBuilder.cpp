@@ -17,6 +17,7 @@ const InstructionTable &instructionTable() {
     addLogic(made);
     addConversions(made);
     addWarpInstructions(made);
+    addMatrixInstructions(made);
     addMemoryInstructions(made);
     return made;
   }();
