@@ -156,6 +156,7 @@ pipelines::SlotsPipeline slotsFor(const Options &options, bool isForOwnProgram,
           .capacity = degrees.capacity.factor,
           .drops = degrees.overflow == plan::Overflow::Drop,
           .each = options.target == Target::CUDA,
+          .tiles = degrees.capacity.inTiles,
           .padsTokens = isForOwnProgram && options.train.loss == training::LossKind::CrossEntropy};
 }
 
@@ -181,13 +182,24 @@ static bool isMixture(ModuleOp module) {
   return module.walk([](graph::DispatchOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
+static bool multipliesTiles(const Options &options) {
+  const training::Precision precision = options.train.precision;
+  return options.target == Target::CUDA && precision != training::Precision::F32 &&
+         precision != training::Precision::TF32;
+}
+
 /// A capacity is of experts that rows look up.
 static std::optional<plan::Error> checkCapacity(const Options &options, ModuleOp module,
                                                 const pipelines::SlotsPipeline &slots) {
-  if (slots.capacity == 0 && !slots.drops)
+  if (slots.capacity == 0 && slots.drops)
+    return plan::Error{"plan: overflow=drop needs a capacity with a number", ErrorCategory::Usage};
+  if (slots.tiles && !multipliesTiles(options))
+    return plan::Error{
+        "plan: capacity=tiles is for GPUs in bf16 or fp16, where tensor cores multiply "
+        "tiles",
+        ErrorCategory::Usage};
+  if (slots.capacity == 0 && !slots.tiles)
     return std::nullopt;
-  if (slots.capacity == 0)
-    return plan::Error{"plan: overflow=drop needs a capacity", ErrorCategory::Usage};
   if (isMixture(module))
     return std::nullopt;
   return plan::Error{options.model + ": no experts that tokens look up, which capacity= is about",

@@ -70,10 +70,11 @@ void build(OpPassManager &passes, const SlotsPipeline &options) {
   if (options.padsTokens && options.contextRanks > 1)
     passes.addPass(raise::createPadTokens({options.contextRanks}));
   if (options.expertRanks <= 1 && options.contextRanks <= 1 && options.capacity == 0 &&
-      !options.each)
+      !options.each && !options.tiles)
     return;
-  passes.addPass(raise::createExpertSlots(
-      {options.expertRanks, options.contextRanks, options.capacity, options.drops, options.each}));
+  passes.addPass(
+      raise::createExpertSlots({options.expertRanks, options.contextRanks, options.capacity,
+                                options.drops, options.each, options.tiles}));
   passes.addPass(mlir::createCSEPass());
   passes.addPass(raise::createViewParameters());
 }
@@ -141,8 +142,11 @@ struct SlotsFlags : PassPipelineOptions<SlotsFlags> {
   Option<double> capacity{*this, "capacity", llvm::cl::init(SlotsPipeline().capacity)};
   Option<bool> drops{*this, "drops", llvm::cl::init(SlotsPipeline().drops)};
   Option<bool> each{*this, "each", llvm::cl::init(SlotsPipeline().each)};
+  Option<bool> tiles{*this, "tiles", llvm::cl::init(SlotsPipeline().tiles)};
   Option<bool> padsTokens{*this, "pads-tokens", llvm::cl::init(SlotsPipeline().padsTokens)};
-  SlotsPipeline values() const { return {parts, sections, capacity, drops, each, padsTokens}; }
+  SlotsPipeline values() const {
+    return {parts, sections, capacity, drops, each, tiles, padsTokens};
+  }
 };
 
 struct PaddingFlags : PassPipelineOptions<PaddingFlags> {

@@ -7,6 +7,9 @@
 //
 // Where experts have a capacity, each is a part. A slot that has no row holds zeros there, and
 // takes part in the products. What it makes is read by nobody, and its gradient is zero.
+//
+// In tiles, slots of a part are [tile, row of a tile] where they are multiplied. Each tile belongs
+// to one expert, that of its first slot.
 #include "Reshapes.h"
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "dtc/Dialect/Graph/StepFunctions.h"
@@ -52,9 +55,10 @@ namespace {
 class SlotBuilder {
 public:
   /// `factor`: of the capacity; 0: the worst case.
-  SlotBuilder(func::FuncOp func, int64_t parts, int64_t sections, double factor, bool drops)
+  SlotBuilder(func::FuncOp func, int64_t parts, int64_t sections, double factor, bool drops,
+              bool inTiles)
       : func(func), parts(parts), sections(sections), factor(factor), drops(drops),
-        rewriter(func.getContext()) {}
+        inTiles(inTiles), rewriter(func.getContext()) {}
 
   /// Whether experts and rows of all products can be shared out so.
   bool isEven();
@@ -67,12 +71,15 @@ private:
   Value rebuilt(Emitter &emit, Operation *op);
   Value product(Emitter &emit, graph::GroupedContractOp op);
   Value productOfEach(Emitter &emit, graph::GroupedContractOp op);
+  Value asTiles(Emitter &emit, Value value);
+  Value choicesOfTiles(Emitter &emit, Value choices);
   void setSizes(graph::DispatchOp op);
   void returnLost(Emitter &emit, Value choices, Value slot, int64_t experts);
   Value choicesInPart(Emitter &emit, Value choices, int64_t experts);
   Value slotsOf(Emitter &emit, Value choices, int64_t experts);
   Shape inSlots(ArrayRef<int64_t> rows) const;
   Shape leading() const;
+  bool haveSlots() const { return parts > 1 || inTiles; }
   int64_t mostOfPart(Value choices, int64_t experts) const;
   int64_t rowsOfToken(Value choices) const;
   Value operandThere(Emitter &emit, Value operand, ArrayRef<int64_t> shape);
@@ -80,10 +87,11 @@ private:
   func::FuncOp func;
   int64_t parts, sections; ///< parts: with a capacity, of the op at hand
   double factor;
-  bool drops;
+  bool drops, inTiles;
   PatternRewriter rewriter;
   bool isDense = false;                        ///< products are of all slots of an expert
   int64_t samples = 0, rows = 0, capacity = 0; ///< of the op at hand
+  int64_t tile = 1;                            ///< likewise: slots that belong to one expert
   bool isWorstCase = true;                     ///< likewise
   IntegerAttr apart; ///< likewise: rows of a token, where these have slots of their own
   llvm::DenseMap<Value, Value> there;          ///< by value: the same of rows in slots
@@ -105,9 +113,9 @@ bool SlotBuilder::isEven() {
 /// The dimensions in place of [sample, row].
 Shape SlotBuilder::leading() const {
   Shape shape = {samples};
-  if (sections > 1 || parts == 1)
+  if (sections > 1 || !haveSlots())
     shape.push_back(sections);
-  if (parts > 1)
+  if (haveSlots())
     shape.push_back(parts);
   shape.push_back(capacity);
   return shape;
@@ -118,6 +126,23 @@ Shape SlotBuilder::leading() const {
 int64_t SlotBuilder::mostOfPart(Value choices, int64_t experts) const {
   const int64_t each = rowsOfToken(choices);
   return rows / sections / each * std::min(each, experts / parts);
+}
+
+/// Larger tiles read an expert's weights less often, and leave more slots empty: half a tile for
+/// each expert, of `average` rows.
+static int64_t tileFor(int64_t average) {
+  constexpr int64_t least = 8, most = 128, perExpert = 4;
+  int64_t tile = least;
+  while (tile < most && tile * 2 * perExpert <= average)
+    tile *= 2;
+  return tile;
+}
+
+/// How many tiles so many rows may begin that choose so many experts: each has a last one, which is
+/// full only by chance.
+static int64_t mostTiles(int64_t rows, int64_t experts, int64_t tile) {
+  const int64_t chosen = std::min(rows, experts);
+  return (rows - chosen) / tile + chosen;
 }
 
 /// How many rows that follow each other are known to choose different experts.
@@ -147,8 +172,12 @@ void SlotBuilder::setSizes(graph::DispatchOp op) {
     capacity = static_cast<int64_t>(std::clamp(slots, 1.0, double(worst)));
   }
   isWorstCase = capacity == worst;
+  if (inTiles) {
+    tile = tileFor(rows / sections / experts);
+    capacity = tile * mostTiles(worst, experts / parts, tile);
+  }
   const int64_t each = rowsOfToken(op.getChoices());
-  apart = capacity * each == rows / sections && (each == 1 || parts == experts)
+  apart = !inTiles && capacity * each == rows / sections && (each == 1 || parts == experts)
               ? rewriter.getI64IntegerAttr(each)
               : IntegerAttr();
 }
@@ -158,7 +187,8 @@ Value SlotBuilder::slotsOf(Emitter &emit, Value choices, int64_t experts) {
   if (known)
     return known;
   known = graph::ExpertSlotsOp::create(emit, choices.getType(), choices, experts, sections, parts,
-                                       capacity, apart);
+                                       capacity, apart,
+                                       inTiles ? rewriter.getI64IntegerAttr(tile) : IntegerAttr());
   if (!isWorstCase)
     returnLost(emit, choices, known, experts);
   return known;
@@ -197,7 +227,7 @@ static IntegerAttr apartOf(Value slots) {
 
 Value SlotBuilder::sent(Emitter &emit, graph::DispatchOp op) {
   Shape shape = inSlots(graph::shapeOf(op));
-  if (parts == 1)
+  if (!haveSlots())
     return reshape(emit, op.getInput(), shape);
   Value own = slotsOf(emit, op.getChoices(), op.getExperts());
   return graph::ToSlotsOp::create(emit, tensorType(op).clone(shape), op.getInput(), own,
@@ -206,7 +236,7 @@ Value SlotBuilder::sent(Emitter &emit, graph::DispatchOp op) {
 
 Value SlotBuilder::returned(Emitter &emit, graph::CombineOp op) {
   Value input = there.at(op.getInput());
-  if (parts == 1)
+  if (!haveSlots())
     return reshape(emit, input, graph::shapeOf(op));
   Value own = slotsOf(emit, op.getChoices(), op.getExperts());
   return graph::FromSlotsOp::create(emit, op.getType(), input, own, apartOf(own));
@@ -225,6 +255,27 @@ Value SlotBuilder::choicesInPart(Emitter &emit, Value choices, int64_t experts) 
           emit, DenseElementsAttr::get(
                     type, emit.getIntegerAttr(type.getElementType(), experts / parts))));
   return arith::SubIOp::create(emit, choices, first);
+}
+
+/// [..., slot, ...] as [..., tile, row of a tile, ...].
+Value SlotBuilder::asTiles(Emitter &emit, Value value) {
+  if (!inTiles)
+    return value;
+  Shape shape(graph::shapeOf(value));
+  const size_t slotDim = leading().size() - 1;
+  shape[slotDim] = capacity / tile;
+  shape.insert(shape.begin() + slotDim + 1, tile);
+  return reshape(emit, value, shape);
+}
+
+/// The first slot of a tile has a row wherever any of it has one.
+Value SlotBuilder::choicesOfTiles(Emitter &emit, Value choices) {
+  if (!inTiles)
+    return choices;
+  Shape shape = leading(), offsets(shape.size(), 0), strides(shape.size(), 1);
+  shape.back() = capacity / tile;
+  strides.back() = tile;
+  return graph::SliceOp::create(emit, tensorType(choices).clone(shape), choices, offsets, strides);
 }
 
 /// Each expert is a part: its slots are multiplied with its weights, as in GShard's layer.
@@ -260,16 +311,19 @@ Value SlotBuilder::product(Emitter &emit, graph::GroupedContractOp op) {
   auto experts = static_cast<int64_t>(op.getExperts());
   int64_t free = op.getIndexSizes().size(), section = -1, part = -1;
   Shape leadingIndices = {rowIndices[0]};
-  if (sections > 1 || parts == 1)
+  if (sections > 1 || !haveSlots())
     leadingIndices.push_back(section = free++);
-  if (parts > 1)
+  if (haveSlots())
     leadingIndices.push_back(part = free++);
   leadingIndices.push_back(rowIndices[1]);
+  Shape ofRows = leadingIndices;
+  if (inTiles)
+    ofRows.push_back(free++);
   auto renumbered = [&](ArrayRef<int64_t> indices) {
     Shape result;
     for (int64_t index : indices) {
       if (index == rowIndices[0])
-        llvm::append_range(result, leadingIndices);
+        llvm::append_range(result, ofRows);
       else if (index == experts && parts > 1)
         result.append({part, experts});
       else if (index != rowIndices[1])
@@ -279,7 +333,7 @@ Value SlotBuilder::product(Emitter &emit, graph::GroupedContractOp op) {
   };
   auto operand = [&](Value value, ArrayRef<int64_t> indices) -> Value {
     if (auto it = there.find(value); it != there.end())
-      return it->second;
+      return asTiles(emit, it->second);
     Shape shape;
     for (auto [index, size] : llvm::zip_equal(indices, graph::shapeOf(value)))
       if (index == experts && parts > 1)
@@ -289,11 +343,18 @@ Value SlotBuilder::product(Emitter &emit, graph::GroupedContractOp op) {
     return reshape(emit, value, shape);
   };
   Value choices = choicesInPart(emit, there.at(op.getChoices()), op.getIndexSizes()[experts]);
-  return graph::GroupedContractOp::create(
-      emit, op.getType().clone(inSlots(graph::shapeOf(op))),
-      operand(op.getLhs(), op.getLhsIndices()), operand(op.getRhs(), op.getRhsIndices()), choices,
+  const Shape shape = inSlots(graph::shapeOf(op));
+  Shape made = shape;
+  if (inTiles) {
+    made[leading().size() - 1] = capacity / tile;
+    made.insert(made.begin() + leading().size(), tile);
+  }
+  Value result = graph::GroupedContractOp::create(
+      emit, op.getType().clone(made), operand(op.getLhs(), op.getLhsIndices()),
+      operand(op.getRhs(), op.getRhsIndices()), choicesOfTiles(emit, choices),
       renumbered(op.getLhsIndices()), renumbered(op.getRhsIndices()),
       renumbered(op.getResultIndices()), leadingIndices, experts);
+  return inTiles ? reshape(emit, result, shape) : result;
 }
 
 /// A constant for all rows, or what is there already; null where it is neither.
@@ -389,13 +450,18 @@ struct ExpertSlots : impl::ExpertSlotsBase<ExpertSlots> {
 
   void runOnOperation() override {
     auto func = graph::findFunction(getOperation(), graph::kForward);
-    if (!func || func.isExternal() || (parts <= 1 && sections <= 1 && capacity <= 0 && !each))
+    if (!func || func.isExternal() ||
+        (parts <= 1 && sections <= 1 && capacity <= 0 && !each && !tiles))
       return;
-    const bool isOfEach = each && capacity <= 0 && keepsZerosFinite(func);
-    if (parts <= 1 && sections <= 1 && capacity <= 0 && !isOfEach)
+    if (tiles && !keepsZerosFinite(func)) {
+      func.emitError("slots in tiles are for experts of which zeros stay finite");
+      return signalPassFailure();
+    }
+    const bool isOfEach = each && !tiles && capacity <= 0 && keepsZerosFinite(func);
+    if (parts <= 1 && sections <= 1 && capacity <= 0 && !isOfEach && !tiles)
       return;
     SlotBuilder builder(func, std::max<int64_t>(1, parts), std::max<int64_t>(1, sections),
-                        isOfEach ? kWorstOfEach : capacity, drops);
+                        isOfEach ? kWorstOfEach : capacity, drops, tiles);
     if (builder.isEven() && failed(builder.run()))
       signalPassFailure();
   }

@@ -23,7 +23,7 @@ static ordered_json valueJson(int64_t value) { return value; }
 static ordered_json valueJson(bool value) { return value; }
 static ordered_json valueJson(const plan::AxisOrder &order) { return plan::name(order); }
 static ordered_json valueJson(const plan::ExpertCapacity &capacity) {
-  if (capacity.isWorstCase())
+  if (capacity.isWorstCase() || capacity.inTiles)
     return plan::name(capacity);
   return capacity.factor;
 }

@@ -112,7 +112,7 @@ def test_plan_files_keep_the_capacity(tmp_path):
 def test_what_has_no_such_slots_is_refused(tmp_path):
     for model, plan, line in (("gpt2", "capacity=1.25", "no experts that tokens look up, which capacity= is about"),
                               ("mixtral", "overflow=drop", "overflow=drop needs a capacity"),
-                              ("mixtral", "capacity=0", "plan: capacity expects a factor from 0.01 to 10000, or worst, got '0'")):
+                              ("mixtral", "capacity=0", "plan: capacity expects a factor from 0.01 to 10000, worst, or tiles, got '0'")):
         outcome = call("dtc", "compile", MODELS / f"{model}.onnx", "--plan", plan, *CROSS_ENTROPY, "-o", tmp_path / "m.dtc")
         assert outcome.code == 2 and line in outcome.error_line()
     outcome = call("dtc", "compile", MODELS / "mixtral.onnx", "--plan", "capacity=1", "--loss", "none", "-o", tmp_path / "m.dtc")

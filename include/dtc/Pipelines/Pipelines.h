@@ -33,6 +33,7 @@ struct SlotsPipeline {
   double capacity = 0;     ///< of each expert; 0: the worst case
   bool drops = false;      ///< rows without a slot
   bool each = false;       ///< experts have slots of their own without a capacity, too
+  bool tiles = false;      ///< instead, experts have whole tiles of slots
   bool padsTokens = false; ///< that ranks can't share
 };
 

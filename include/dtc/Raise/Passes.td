@@ -149,6 +149,15 @@ def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
     With `each` experts have slots of their own without a capacity, too: one for each token. So
     libraries compute what would else be looked up row by row, though of more rows.
 
+    With `tiles` rows get slots by their experts, and those of each expert begin a tile. Products
+    are of whole tiles:
+
+        %s = dtc.expert_slots %c experts 4 sections 1 parts 1 capacity 32 tile 8 : tensor<2x8xi64>
+        %0 = dtc.to_slots %x, %s : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x1x32x6xf32>
+        %1 = ... the choices in the first slots of tiles ... : tensor<2x1x4xi64>
+        %t = dtc.reshape %0 : tensor<2x1x32x6xf32> -> tensor<2x1x4x8x6xf32>
+        %2 = dtc.grouped_contract %t [0, 5, 1, 6, 4], %w [2, 3, 4] -> [0, 5, 1, 6, 3] by %1 [0, 5, 1] of 2 : ...
+
     Where some of a section's rows may find no slot, @forward returns which these are, for each
     layer, with a role `count`.
   }];
@@ -160,7 +169,9 @@ def ExpertSlots : Pass<"dtc-expert-slots", "::mlir::ModuleOp"> {
                  Option<"drops", "drops", "bool", /*default=*/"false",
                         "rows without a slot are dropped; else they end a run">,
                  Option<"each", "each", "bool", /*default=*/"false",
-                        "without a capacity each expert has slots for its own worst case">];
+                        "without a capacity each expert has slots for its own worst case">,
+                 Option<"tiles", "tiles", "bool", /*default=*/"false",
+                        "without a capacity experts have whole tiles of a part's slots">];
   let dependentDialects = ["::dtc::graph::GraphDialect"];
 }
 

@@ -56,11 +56,11 @@ LogicalResult GroupedMatmulOp::verify() {
   auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
   if (failed(verifyOperand(*this, {"left operand", typeOf(getLhs()), getLhsStrides(), mnk[0],
                                    mnk[2], experts[0]})) ||
-      failed(verifyOperand(*this, {"right operand", typeOf(getRhs()), getRhsStrides(), mnk[2],
-                                   mnk[1], experts[1]})))
+      failed(verifyOperand(
+          *this, {"right operand", typeOf(getRhs()), getRhsStrides(), mnk[2], mnk[1], experts[1]})))
     return failure();
-  return verifyOperand(*this, {"result", typeOf(getResult()), getResultStrides(), mnk[0], mnk[1],
-                               experts[2]});
+  return verifyOperand(
+      *this, {"result", typeOf(getResult()), getResultStrides(), mnk[0], mnk[1], experts[2]});
 }
 
 } // namespace dtc::exec

@@ -35,7 +35,12 @@ LogicalResult ExpertSlotsOp::verify() {
                          << sections;
   if (static_cast<int64_t>(getCapacity()) < 1)
     return emitOpError() << "capacity must be at least 1: " << static_cast<int64_t>(getCapacity());
-  return verifyApart(*this, getApart(), rows / sections, static_cast<int64_t>(getCapacity()));
+  const auto capacity = static_cast<int64_t>(getCapacity());
+  const auto tile = static_cast<int64_t>(getTile().value_or(1));
+  if (tile < 1 || capacity % tile != 0 || (getTile() && getApart()))
+    return emitOpError() << "slots of a part must be whole tiles: " << capacity
+                         << " slots, tiles of " << tile;
+  return verifyApart(*this, getApart(), rows / sections, capacity);
 }
 
 ShardingRule ExpertSlotsOp::buildShardingRule(UnitFactors units) {
@@ -55,7 +60,7 @@ FailureOr<SmallVector<Value>> ExpertSlotsOp::buildLocal(OpBuilder &builder, Valu
   auto sections = static_cast<int64_t>(getSections());
   return SmallVector<Value>{ExpertSlotsOp::create(builder, getLoc(), resultTypes[0], operands[0],
                                                   getExperts(), sections * local / rows, getParts(),
-                                                  getCapacity(), getApartAttr())};
+                                                  getCapacity(), getApartAttr(), getTileAttr())};
 }
 
 /// Comparing two numbers of rows or slots takes as long as this many flops. It is a few integer

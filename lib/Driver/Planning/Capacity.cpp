@@ -22,6 +22,7 @@ static bool fitsWith(const Planner &planner, const BatchChoice &batch,
     return false;
   pipelines::SlotsPipeline slots = slotsFor(planner.request, planner.request.spec);
   slots.capacity = capacity.factor;
+  slots.tiles = capacity.inTiles;
   auto step = buildTraining(planner.request.options, Imported{std::move(*model), batch}, slots);
   if (!step)
     return false;

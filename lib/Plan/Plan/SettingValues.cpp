@@ -55,11 +55,13 @@ std::optional<Overflow> overflowFromName(const std::string &text) {
   return fromName(overflowNames, text);
 }
 
-static constexpr const char *kWorstCase = "worst";
+static constexpr const char *kWorstCase = "worst", *kTiles = "tiles";
 
 std::string name(const ExpertCapacity &capacity) {
   if (capacity.isWorstCase())
     return kWorstCase;
+  if (capacity.inTiles)
+    return kTiles;
   char text[32];
   auto [end, error] = std::to_chars(text, text + sizeof(text), capacity.factor);
   return {text, end};
@@ -69,6 +71,8 @@ std::optional<ExpertCapacity> capacityFromName(const std::string &text) {
   constexpr double least = 0.01, most = 1e4;
   if (text == kWorstCase)
     return ExpertCapacity();
+  if (text == kTiles)
+    return ExpertCapacity{.inTiles = true};
   double factor = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
   if (error != std::errc() || end != text.data() + text.size() || !(factor >= least) ||
@@ -220,7 +224,7 @@ static std::string expected(TensorWeights) { return wordsOf(tensorWeightsNames);
 static std::string expected(ContextExchange) { return wordsOf(contextExchangeNames); }
 static std::string expected(Overflow) { return wordsOf(overflowNames); }
 static std::string expected(const ExpertCapacity &) {
-  return "a factor from 0.01 to 10000, or " + std::string(kWorstCase);
+  return "a factor from 0.01 to 10000, " + std::string(kWorstCase) + ", or " + kTiles;
 }
 static std::string expected(bool) { return "on|off"; }
 static std::string expected(std::integral auto) { return "a positive integer"; }

@@ -153,6 +153,10 @@ static std::vector<Setting> splitSettings() {
 static std::string aboutCapacity(const Degrees &degrees, const SentenceFacts &) {
   if (degrees.capacity.isWorstCase())
     return "Ranks have slots for all rows that could choose their experts";
+  if (degrees.capacity.inTiles)
+    return "Ranks have slots for all rows that could choose their experts, and each expert begins "
+           "a "
+           "tile of slots";
   return "Each expert has slots for " + name(degrees.capacity) +
          " times the rows that would choose it if all were chosen equally often";
 }

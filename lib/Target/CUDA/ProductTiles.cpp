@@ -63,12 +63,8 @@ struct Side {
   bool isDeepInside() const { return depth == 1; }
   /// Of the block's memory: elements of a row, and of a tile.
   int64_t rowLength() const { return (isDeepInside() ? ProductTiles::kStep : tile) + kRowPadding; }
-  int64_t elements() const {
-    return rowLength() * (isDeepInside() ? tile : ProductTiles::kStep);
-  }
-  int64_t accesses() const {
-    return tile * ProductTiles::kStep / kAtOnce / ProductTiles::kThreads;
-  }
+  int64_t elements() const { return rowLength() * (isDeepInside() ? tile : ProductTiles::kStep); }
+  int64_t accesses() const { return tile * ProductTiles::kStep / kAtOnce / ProductTiles::kThreads; }
 };
 
 class TileEmitter {
@@ -76,9 +72,8 @@ public:
   TileEmitter(exec::GroupedMatmulOp op, LLVM::LLVMFuncOp function, ValueRange pointers, Value block,
               Value thread, OpBuilder &builder)
       : op(op), function(function), pointers(pointers), block(block), thread(thread),
-        builder(builder), loc(op.getLoc()), tiles(op),
-        element(getElementTypeOrSelf(op.getLhs())), i32(builder.getI32Type()),
-        i64(builder.getI64Type()) {}
+        builder(builder), loc(op.getLoc()), tiles(op), element(getElementTypeOrSelf(op.getLhs())),
+        i32(builder.getI32Type()), i64(builder.getI64Type()) {}
 
   void emit();
 
@@ -150,9 +145,7 @@ private:
 
   // A warp's share of the tile, in matrices of the tensor cores.
   int64_t warpsAlongRows() const { return tiles.rows / kWarpRows; }
-  int64_t warpColumns() const {
-    return ProductTiles::kColumns / (kWarps / warpsAlongRows());
-  }
+  int64_t warpColumns() const { return ProductTiles::kColumns / (kWarps / warpsAlongRows()); }
   static int64_t rowsOfWarp() { return kWarpRows / kCoreRows; }
   int64_t columnsOfWarp() const { return warpColumns() / kCoreColumns; }
 
@@ -165,9 +158,9 @@ private:
   const ProductTiles tiles;
   Type element, i32, i64;
   Side sides[2];
-  Value lane, firstRow, firstColumn;        ///< of the warp, within the tile
-  Value tileRow, tileColumn;                ///< where the tile begins
-  Value masks;                              ///< of choices: a word for each warp
+  Value lane, firstRow, firstColumn; ///< of the warp, within the tile
+  Value tileRow, tileColumn;         ///< where the tile begins
+  Value masks;                       ///< of choices: a word for each warp
 };
 
 } // namespace
@@ -175,10 +168,10 @@ private:
 Value TileEmitter::sharedArray(StringRef name, Type type, int64_t count) {
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPoint(function);
-  auto array = LLVM::GlobalOp::create(
-      builder, loc, LLVM::LLVMArrayType::get(type, count), /*isConstant=*/false,
-      LLVM::Linkage::Internal, (function.getName() + name).str(), Attribute(), 16,
-      unsigned(NVVM::NVVMMemorySpace::Shared));
+  auto array = LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(type, count),
+                                      /*isConstant=*/false, LLVM::Linkage::Internal,
+                                      (function.getName() + name).str(), Attribute(), 16,
+                                      unsigned(NVVM::NVVMMemorySpace::Shared));
   builder.setInsertionPointToEnd(&function.getBody().front());
   return LLVM::AddressOfOp::create(builder, loc, array);
 }
@@ -223,8 +216,8 @@ void TileEmitter::keep(const Side &side, Value buffer, ValueRange accesses) {
     auto [outer, depth] = placeOf(side, static_cast<int64_t>(i));
     Value row = side.isDeepInside() ? outer : depth, inner = side.isDeepInside() ? depth : outer;
     Value place = plus(plus(times(row, side.rowLength()), inner), times(buffer, side.elements()));
-    LLVM::StoreOp::create(builder, loc, access,
-                          address(side.shared, place, builder.getI16Type()), 16);
+    LLVM::StoreOp::create(builder, loc, access, address(side.shared, place, builder.getI16Type()),
+                          16);
   }
 }
 
@@ -246,7 +239,8 @@ Values TileEmitter::matrices(const Side &side, Value buffer, Value outer, int64_
   Value from = address(side.shared, place, builder.getI16Type());
   auto type = LLVM::LLVMStructType::getLiteral(builder.getContext(), {i32, i32, i32, i32});
   Value loaded = NVVM::LdMatrixOp::create(
-      builder, loc, type, from, 4, side.isDeepInside() ? NVVM::MMALayout::row : NVVM::MMALayout::col,
+      builder, loc, type, from, 4,
+      side.isDeepInside() ? NVVM::MMALayout::row : NVVM::MMALayout::col,
       NVVM::LdStMatrixShapeAttr::get(builder.getContext(), 8, 8), NVVM::LdStMatrixEltType::B16);
   Values words;
   for (int64_t i = 0; i < 4; ++i) {
@@ -348,11 +342,10 @@ Values TileEmitter::sumsOfProduct(Value group, Value &resultBase) {
   builder.setInsertionPointToStart(branch.elseBlock());
   scf::YieldOp::create(builder, loc, none);
   builder.setInsertionPointToStart(branch.thenBlock());
-  Values sums = addProduct({plus(offsetOf(places, op.getLhsStrides()),
-                                 times(expert, op.getExperts()[0])),
-                            plus(offsetOf(places, op.getRhsStrides()),
-                                 times(expert, op.getExperts()[1]))},
-                           none);
+  Values sums =
+      addProduct({plus(offsetOf(places, op.getLhsStrides()), times(expert, op.getExperts()[0])),
+                  plus(offsetOf(places, op.getRhsStrides()), times(expert, op.getExperts()[1]))},
+                 none);
   scf::YieldOp::create(builder, loc, sums);
   return Values(branch.getResults());
 }
@@ -413,9 +406,9 @@ Values TileEmitter::addListed(Value first, ArrayRef<Value> kept, Values sums) {
         Value mask = values.back();
         Value bit = math::CountTrailingZerosOp::create(builder, loc, mask);
         Values places = placesOf(kept, plus(plus(first, times(warp, 32)), bit));
-        Values next = addProduct({offsetOf(places, op.getLhsStrides()),
-                                  offsetOf(places, op.getRhsStrides())},
-                                 Values(values.drop_back()));
+        Values next =
+            addProduct({offsetOf(places, op.getLhsStrides()), offsetOf(places, op.getRhsStrides())},
+                       Values(values.drop_back()));
         next.push_back(binary<arith::AndIOp>(mask, plus(mask, -1)));
         scf::YieldOp::create(builder, loc, next);
       });

@@ -28,7 +28,7 @@ struct ProductTiles {
   explicit ProductTiles(exec::GroupedMatmulOp op);
 
   static constexpr int64_t kThreads = 256, kColumns = 128, kStep = 32;
-  int64_t rows;                 ///< of a block: 64 or 128
+  int64_t rows; ///< of a block: 64 or 128
   int64_t rowTiles, columnTiles;
   int64_t groups; ///< products, or experts whose products are added up
   int64_t blocks() const { return groups * rowTiles * columnTiles; }

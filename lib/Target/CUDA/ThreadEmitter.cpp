@@ -37,8 +37,11 @@ FailureOr<LLVM::LLVMFuncOp> ThreadEmitter::emitFunction(StringRef name) {
   function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(plan.threads)}));
   // ptxas would rather have more threads than read all rows or units of a turn at once: at most one
-  // block is asked for, so that it takes the registers.
-  if (plan.kind == KernelKind::Columns || plan.kind == KernelKind::Products || plan.turns > 1)
+  // block is asked for, so that it takes the registers. Two blocks of products hide each other's
+  // barriers.
+  if (plan.kind == KernelKind::Products)
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(2));
+  else if (plan.kind == KernelKind::Columns || plan.turns > 1)
     function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
   setArgumentAttributes();
   OpBuilder::InsertionGuard guard(builder);

@@ -34,8 +34,8 @@ void ThreadEmitter::emitKind() {
     return emitItems();
   case KernelKind::Products:
     evaluator.position();
-    return emitProductTiles(cast<exec::GroupedMatmulOp>(info.ops.front()), function, arguments, block,
-                            thread, builder);
+    return emitProductTiles(cast<exec::GroupedMatmulOp>(info.ops.front()), function, arguments,
+                            block, thread, builder);
   }
 }
 

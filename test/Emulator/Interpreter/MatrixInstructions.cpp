@@ -45,8 +45,8 @@ template <HalfKind Kind> void multiply(Warp &warp, const Instruction &at, uint32
   for (unsigned i = 0; i < 4; ++i) {
     Lanes<float> result = warp.read<float>(at.operands[10 + i]);
     for (unsigned lane = 0; lane < kLanes; ++lane)
-      result[lane] = static_cast<float>(result[lane] +
-                                        sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2]);
+      result[lane] =
+          static_cast<float>(result[lane] + sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2]);
     warp.write<float>(at.operands[i], result, mask);
   }
 }

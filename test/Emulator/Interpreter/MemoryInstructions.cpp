@@ -201,7 +201,8 @@ void store(Warp &warp, const Instruction &at, uint32_t mask) {
 }
 
 /// Each lane has the address of a row of eight halves, eight lanes those of a matrix. A lane gets
-/// two halves of each matrix that lie side by side: of its row, or where it is turned of its column.
+/// two halves of each matrix that lie side by side: of its row, or where it is turned of its
+/// column.
 template <bool IsTurned> void loadMatrices(Warp &warp, const Instruction &at, uint32_t mask) {
   if (mask != kAllLanes)
     warp.fail(cuda::CUDA_ERROR_LAUNCH_FAILED, at, std::countr_zero(mask),

@@ -16,6 +16,9 @@
 // Mostly the rows of a token, two say, have chosen different parts (`apart 2`). Where these have a slot
 // for each token, a row's slot is its token's, and nothing is counted.
 //
+// Or the rows of each expert begin a tile (`tile 16`): their slots are filled up to a multiple of
+// 16. Products are then of tiles, each of which belongs to one expert (exec.grouped_matmul).
+//
 // Under context parallelism each rank gives slots to the rows of its own tokens. These are sections
 // of a sample's rows, which are a dimension too: tensor<4x(sections)x(parts)x(capacity)x...>.
 #ifndef DTC_DIALECT_GRAPH_SLOTOPS_TD
@@ -32,13 +35,16 @@ def Graph_ExpertSlotsOp : Graph_TensorOp<"expert_slots",
     in their own order. A row has -1 where its choice is no expert or its part is full.
     With `apart k`, no two of rows `[k * t, k * t + k)` of a section have the same part, and row n
     has slot `n / k` of its part: there is one for each t.
+    With `tile t`, capacity is a multiple of t. Rows get the slots of a part by their experts, and
+    those of the next expert begin at the next multiple of t.
   }];
   let arguments = (ins AnyStaticShapeTensor:$choices, I64Attr:$experts, I64Attr:$sections,
-                       I64Attr:$parts, I64Attr:$capacity, OptionalAttr<I64Attr>:$apart);
+                       I64Attr:$parts, I64Attr:$capacity, OptionalAttr<I64Attr>:$apart,
+                       OptionalAttr<I64Attr>:$tile);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = [{
     $choices `experts` $experts `sections` $sections `parts` $parts `capacity` $capacity
-    (`apart` $apart^)? attr-dict `:` type($choices)
+    (`apart` $apart^)? (`tile` $tile^)? attr-dict `:` type($choices)
   }];
   let hasVerifier = 1;
 }

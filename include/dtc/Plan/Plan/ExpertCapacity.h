@@ -8,6 +8,8 @@
 //   capacity=2      32: no expert can be chosen by more tokens than there are, so this is exact
 //   capacity=worst  as many as rows could ever need, for the experts of a rank together, or on GPUs
 //                   for each; exact
+//   capacity=tiles  as many as the rows of all experts of a rank ever fill, where those of each
+//                   begin a tile; exact
 #pragma once
 
 #include <compare>
@@ -19,10 +21,13 @@ namespace dtc::plan {
 
 struct ExpertCapacity {
   double factor = 0; ///< 0: the worst case
+  bool inTiles = false; ///< of which each belongs to an expert
 
-  bool isWorstCase() const { return factor == 0; }
+  bool isWorstCase() const { return factor == 0 && !inTiles; }
   bool operator==(const ExpertCapacity &) const = default;
   auto operator<=>(const ExpertCapacity &other) const {
+    if (auto order = inTiles <=> other.inTiles; order != 0)
+      return order;
     return std::strong_order(factor, other.factor);
   }
 };
@@ -31,9 +36,10 @@ struct ExpertCapacity {
 /// with them. Drop: the expert gives zeros for them, and the log counts them.
 enum class Overflow : uint8_t { Error, Drop };
 
-/// "worst" or "1.25"
+/// "worst", "tiles" or "1.25"
 std::string name(const ExpertCapacity &capacity);
-/// Nothing for what is neither `worst` nor a number of at least 0.01 and at most 10,000.
+/// Nothing for what is neither `worst` nor `tiles` nor a number of at least 0.01 and at most
+/// 10,000.
 std::optional<ExpertCapacity> capacityFromName(const std::string &name);
 
 } // namespace dtc::plan

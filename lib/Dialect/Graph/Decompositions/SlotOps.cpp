@@ -34,44 +34,6 @@ static Value orNone(TensorBuilder &b, Value condition, Value x) {
   return b.select(condition, x, b.integer(x.getType(), -1));
 }
 
-/// How many earlier rows of a section have the same part.
-static Value earlierOfPart(TensorBuilder &b, Value part) {
-  ArrayRef<int64_t> shape = shapeOf(part);
-  Type element = getElementTypeOrSelf(part);
-  SmallVector<int64_t> pairs = {shape[0], shape[1], shape[2], shape[2]};
-  Value isSame = b.compare(arith::CmpIPredicate::eq, b.broadcast(part, {0, 1, 2}, pairs),
-                           b.broadcast(part, {0, 1, 3}, pairs));
-  Value isEarlier =
-      b.compare(arith::CmpIPredicate::slt, b.iota(element, pairs, 3), b.iota(element, pairs, 2));
-  auto counted = RankedTensorType::get(pairs, element);
-  return b.sum(b.select(both(b, isSame, isEarlier), b.integer(counted, 1), b.integer(counted, 0)),
-               {3});
-}
-
-/// A row's slot is its token's, or else the number of earlier rows of its part.
-FailureOr<SmallVector<Value>> ExpertSlotsOp::decompose(OpBuilder &builder) {
-  TensorBuilder b(builder, getLoc());
-  const auto sections = static_cast<int64_t>(getSections());
-  const auto capacity = static_cast<int64_t>(getCapacity());
-  const auto experts = static_cast<int64_t>(getExperts());
-  const int64_t samples = shapeOf(getChoices())[0], rows = shapeOf(getChoices())[1] / sections;
-  Type element = getElementTypeOrSelf(getChoices());
-  Value choices = b.reshape(getChoices(), {samples, sections, rows});
-  Value isExpert = isBelow(b, choices, experts);
-  Value perPart = b.integer(choices.getType(), experts / static_cast<int64_t>(getParts()));
-  Value part = orNone(b, isExpert, arith::DivSIOp::create(builder, getLoc(), choices, perPart));
-
-  Value before;
-  if (auto apart = getApart())
-    before = arith::DivSIOp::create(builder, getLoc(), b.iota(element, shapeOf(choices), 2),
-                                    b.integer(choices.getType(), static_cast<int64_t>(*apart)));
-  else
-    before = earlierOfPart(b, part);
-  Value hasSlot = both(b, isExpert, isBelow(b, before, capacity));
-  Value slot = orNone(b, hasSlot, plus(b, times(b, part, capacity), before));
-  return SmallVector<Value>{b.reshape(slot, shapeOf(getResult()))};
-}
-
 /// Slices of `table`, whose first dimension is one of all samples, sections and rows (or slots), by
 /// their numbers in it; -1 gives zeros.
 static Value lookUp(TensorBuilder &b, Value table, Value numbers) {
@@ -96,6 +58,83 @@ static Value firstOf(TensorBuilder &b, Type element, ArrayRef<int64_t> shape, in
                      int64_t each) {
   return plus(b, times(b, b.iota(element, shape, 0), sections * each),
               times(b, b.iota(element, shape, 1), each));
+}
+
+/// How many earlier rows of a section have the same number, of a part or an expert.
+static Value earlierAlike(TensorBuilder &b, Value number) {
+  ArrayRef<int64_t> shape = shapeOf(number);
+  Type element = getElementTypeOrSelf(number);
+  SmallVector<int64_t> pairs = {shape[0], shape[1], shape[2], shape[2]};
+  Value isSame = b.compare(arith::CmpIPredicate::eq, b.broadcast(number, {0, 1, 2}, pairs),
+                           b.broadcast(number, {0, 1, 3}, pairs));
+  Value isEarlier =
+      b.compare(arith::CmpIPredicate::slt, b.iota(element, pairs, 3), b.iota(element, pairs, 2));
+  auto counted = RankedTensorType::get(pairs, element);
+  return b.sum(b.select(both(b, isSame, isEarlier), b.integer(counted, 1), b.integer(counted, 0)),
+               {3});
+}
+
+/// Of each section's experts, the slot of their part at which their rows begin: behind the tiles of
+/// those before them in the part.
+static Value firstSlots(TensorBuilder &b, Value choices, int64_t experts, int64_t inPart,
+                        int64_t tile) {
+  ArrayRef<int64_t> shape = shapeOf(choices);
+  Type element = getElementTypeOrSelf(choices);
+  SmallVector<int64_t> chosen = {shape[0], shape[1], experts, shape[2]},
+                       pairs = {shape[0], shape[1], experts, experts};
+  auto countWhere = [&](Value condition, Value each) {
+    return b.sum(b.select(condition, each, b.integer(each.getType(), 0)), {3});
+  };
+  Value isIts = b.compare(arith::CmpIPredicate::eq, b.broadcast(choices, {0, 1, 3}, chosen),
+                          b.iota(element, chosen, 2));
+  Value rows = countWhere(isIts, b.integer(RankedTensorType::get(chosen, element), 1));
+  auto over = [&](Value value, int64_t divisor) -> Value {
+    return arith::DivSIOp::create(b.builder, b.loc, value, b.integer(value.getType(), divisor));
+  };
+  Value tiles = over(plus(b, rows, b.integer(rows.getType(), tile - 1)), tile);
+  Value own = b.iota(element, pairs, 2), other = b.iota(element, pairs, 3);
+  Value isBefore =
+      both(b, b.compare(arith::CmpIPredicate::slt, other, own),
+           b.compare(arith::CmpIPredicate::eq, over(other, inPart), over(own, inPart)));
+  return times(b, countWhere(isBefore, b.broadcast(tiles, {0, 1, 3}, pairs)), tile);
+}
+
+/// Within its part: behind the earlier rows of its expert, where that one's tiles begin.
+static Value slotInTiles(TensorBuilder &b, Value choices, Value isExpert, int64_t experts,
+                         int64_t inPart, int64_t tile) {
+  ArrayRef<int64_t> shape = shapeOf(choices);
+  Type element = getElementTypeOrSelf(choices);
+  Value first = merged(b, firstSlots(b, choices, experts, inPart, tile), 3);
+  Value number = plus(b, choices, firstOf(b, element, shape, shape[1], experts));
+  return plus(b, lookUp(b, first, orNone(b, isExpert, number)), earlierAlike(b, choices));
+}
+
+/// A row's slot is its token's, or one of its expert's tiles, or else the number of earlier rows of
+/// its part.
+FailureOr<SmallVector<Value>> ExpertSlotsOp::decompose(OpBuilder &builder) {
+  TensorBuilder b(builder, getLoc());
+  const auto sections = static_cast<int64_t>(getSections());
+  const auto capacity = static_cast<int64_t>(getCapacity());
+  const auto experts = static_cast<int64_t>(getExperts());
+  const int64_t samples = shapeOf(getChoices())[0], rows = shapeOf(getChoices())[1] / sections;
+  Type element = getElementTypeOrSelf(getChoices());
+  Value choices = b.reshape(getChoices(), {samples, sections, rows});
+  Value isExpert = isBelow(b, choices, experts);
+  const int64_t inPart = experts / static_cast<int64_t>(getParts());
+  Value perPart = b.integer(choices.getType(), inPart);
+  Value part = orNone(b, isExpert, arith::DivSIOp::create(builder, getLoc(), choices, perPart));
+
+  Value before;
+  if (auto apart = getApart())
+    before = arith::DivSIOp::create(builder, getLoc(), b.iota(element, shapeOf(choices), 2),
+                                    b.integer(choices.getType(), static_cast<int64_t>(*apart)));
+  else if (auto tile = getTile())
+    before = slotInTiles(b, choices, isExpert, experts, inPart, static_cast<int64_t>(*tile));
+  else
+    before = earlierAlike(b, part);
+  Value hasSlot = both(b, isExpert, isBelow(b, before, capacity));
+  Value slot = orNone(b, hasSlot, plus(b, times(b, part, capacity), before));
+  return SmallVector<Value>{b.reshape(slot, shapeOf(getResult()))};
 }
 
 /// Of each slot, the row of its section that has it, or -1: one of all, or of its token's.
