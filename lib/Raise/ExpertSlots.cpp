@@ -221,8 +221,8 @@ void SlotBuilder::returnLost(Emitter &emit, Value choices, Value slot, int64_t e
       emit.getDictionaryAttr(emit.getNamedAttr(graph::GraphDialect::kRole, role)));
 }
 
-static IntegerAttr apartOf(Value slots) {
-  return slots.getDefiningOp<graph::ExpertSlotsOp>().getApartAttr();
+static graph::ExpertSlotsOp makerOf(Value slots) {
+  return slots.getDefiningOp<graph::ExpertSlotsOp>();
 }
 
 Value SlotBuilder::sent(Emitter &emit, graph::DispatchOp op) {
@@ -231,7 +231,7 @@ Value SlotBuilder::sent(Emitter &emit, graph::DispatchOp op) {
     return reshape(emit, op.getInput(), shape);
   Value own = slotsOf(emit, op.getChoices(), op.getExperts());
   return graph::ToSlotsOp::create(emit, tensorType(op).clone(shape), op.getInput(), own,
-                                  apartOf(own));
+                                  makerOf(own).getApartAttr(), makerOf(own).getTileAttr());
 }
 
 Value SlotBuilder::returned(Emitter &emit, graph::CombineOp op) {
@@ -239,7 +239,8 @@ Value SlotBuilder::returned(Emitter &emit, graph::CombineOp op) {
   if (!haveSlots())
     return reshape(emit, input, graph::shapeOf(op));
   Value own = slotsOf(emit, op.getChoices(), op.getExperts());
-  return graph::FromSlotsOp::create(emit, op.getType(), input, own, apartOf(own));
+  return graph::FromSlotsOp::create(emit, op.getType(), input, own, makerOf(own).getApartAttr(),
+                                    makerOf(own).getTileAttr());
 }
 
 /// Numbers of experts among those of the slot's part. What is -1 stays below 0.

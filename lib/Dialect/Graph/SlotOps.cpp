@@ -69,8 +69,12 @@ static constexpr double kFlopsOfPair = 16;
 
 OpCost ExpertSlotsOp::getCost() {
   ArrayRef<int64_t> shape = shapeOf(getChoices());
-  auto rows = static_cast<double>(shape[1]), sections = static_cast<double>(getSections());
-  const double compared = getApart() ? 1 : rows / sections;
+  const auto rows = static_cast<double>(shape[1]);
+  const int64_t inSection = shape[1] / static_cast<int64_t>(getSections());
+  const bool isChunked = rowsTogether(inSection) < inSection;
+  const auto numbers = static_cast<double>(getTile() ? getExperts() : getParts());
+  const double counted = (isChunked ? numbers : 0) + (getTile() ? numbers : 0);
+  const double compared = getApart() ? 1 : counted + static_cast<double>(rowsTogether(inSection));
   return {.kind = OpKind::Lookup,
           .flops = kFlopsOfPair * static_cast<double>(shape[0]) * rows * compared};
 }
@@ -188,12 +192,12 @@ FailureOr<SmallVector<Value>> FromSlotsOp::buildLocal(OpBuilder &builder, ValueR
   return cloneLocal(*this, builder, {operands[0], slots}, resultTypes);
 }
 
-/// Each slot is compared with each row of its section that it may have. The row is looked up then.
+/// Each slot is compared with each row of its section that it may have, or gets the one. The row is
+/// looked up then.
 OpCost ToSlotsOp::getCost() {
   SlotShape shape(getInput(), getResult());
   double pairs = static_cast<double>(shape.samples) * static_cast<double>(shape.sections) *
-                 static_cast<double>(shape.slots()) *
-                 static_cast<double>(getApart().value_or(shape.rows));
+                 static_cast<double>(shape.slots()) * static_cast<double>(getApart().value_or(getTile() ? 1 : shape.rows));
   return {.kind = OpKind::Lookup, .flops = kFlopsOfPair * pairs};
 }
 OpCost FromSlotsOp::getCost() { return {OpKind::Lookup}; }

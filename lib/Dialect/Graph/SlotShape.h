@@ -25,4 +25,13 @@ struct SlotShape {
   int64_t parts, capacity;
 };
 
+/// Of a section's rows, how many are compared with each other to count those before a row.
+inline int64_t rowsTogether(int64_t rows) {
+  constexpr int64_t most = 256, least = 16;
+  for (int64_t together = most; together >= least; --together)
+    if (rows % together == 0)
+      return together;
+  return rows;
+}
+
 } // namespace dtc::graph

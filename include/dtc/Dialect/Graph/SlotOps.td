@@ -52,10 +52,10 @@ def Graph_ExpertSlotsOp : Graph_TensorOp<"expert_slots",
 class Graph_SlotExchangeOp<string mnemonic>
     : Graph_TensorOp<mnemonic, [ShardingRuleLocal, Differentiable, Decomposable, ConvertedAround]> {
   let arguments = (ins AnyStaticShapeTensor:$input, AnyStaticShapeTensor:$slots,
-                       OptionalAttr<I64Attr>:$apart);
+                       OptionalAttr<I64Attr>:$apart, OptionalAttr<I64Attr>:$tile);
   let results = (outs AnyStaticShapeTensor:$result);
   let assemblyFormat = [{
-    $input `,` $slots (`apart` $apart^)? attr-dict `:` type($input) `,` type($slots) `->`
+    $input `,` $slots (`apart` $apart^)? (`tile` $tile^)? attr-dict `:` type($input) `,` type($slots) `->`
     type($result)
   }];
   let hasVerifier = 1;
@@ -67,7 +67,8 @@ def Graph_ToSlotsOp : Graph_SlotExchangeOp<"to_slots"> {
     From [sample, row, ...] to [sample, part, slot of the part, ...], or with the sections before
     the parts. No two rows of a section have one slot. A slot without a row has zeros, or -1
     where elements are integers. With `apart k`, slots are those of dtc.expert_slots with it: slot t
-    of a part has one of k rows, or none.
+    of a part has one of k rows, or none. With `tile t`, they are those of dtc.expert_slots with
+    that.
   }];
 }
 

@@ -1,8 +1,9 @@
 // Slots are counted, and rows looked up by them.
 //
-// Both compare every row with every other row, or slot, of its section. That is little beside the
-// products that the rows are in, and one kernel, which stores none of the comparisons. Where the
-// rows of a token are apart, a slot is compared with these alone, and rows with none.
+// A row is compared with others of its chunk of the section, and what earlier chunks have is
+// counted. Slots are compared with every row of their section. That is little beside the products
+// that the rows are in. Where the rows of a token are apart, a slot is compared with these alone, and
+// rows with none. Slots in tiles, which may be many, get the numbers of their rows.
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "../SlotShape.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
@@ -60,18 +61,57 @@ static Value firstOf(TensorBuilder &b, Type element, ArrayRef<int64_t> shape, in
               times(b, b.iota(element, shape, 1), each));
 }
 
-/// How many earlier rows of a section have the same number, of a part or an expert.
-static Value earlierAlike(TensorBuilder &b, Value number) {
+/// 1 where a condition holds, summed over the last dimension.
+static Value countWhere(TensorBuilder &b, Value condition, Type element) {
+  ArrayRef<int64_t> shape = shapeOf(condition);
+  auto type = RankedTensorType::get(shape, element);
+  return b.sum(b.select(condition, b.integer(type, 1), b.integer(type, 0)),
+               {static_cast<int64_t>(shape.size()) - 1});
+}
+
+/// How many earlier rows of [chunk, row] have the same number.
+static Value earlierInChunk(TensorBuilder &b, Value number) {
   ArrayRef<int64_t> shape = shapeOf(number);
   Type element = getElementTypeOrSelf(number);
-  SmallVector<int64_t> pairs = {shape[0], shape[1], shape[2], shape[2]};
-  Value isSame = b.compare(arith::CmpIPredicate::eq, b.broadcast(number, {0, 1, 2}, pairs),
-                           b.broadcast(number, {0, 1, 3}, pairs));
+  SmallVector<int64_t> pairs = {shape[0], shape[1], shape[1]};
+  Value isSame = b.compare(arith::CmpIPredicate::eq, b.broadcast(number, {0, 1}, pairs),
+                           b.broadcast(number, {0, 2}, pairs));
   Value isEarlier =
-      b.compare(arith::CmpIPredicate::slt, b.iota(element, pairs, 3), b.iota(element, pairs, 2));
-  auto counted = RankedTensorType::get(pairs, element);
-  return b.sum(b.select(both(b, isSame, isEarlier), b.integer(counted, 1), b.integer(counted, 0)),
-               {3});
+      b.compare(arith::CmpIPredicate::slt, b.iota(element, pairs, 2), b.iota(element, pairs, 1));
+  return countWhere(b, both(b, isSame, isEarlier), element);
+}
+
+/// How many rows of [chunk, row] have each number.
+static Value countsOf(TensorBuilder &b, Value number, int64_t numbers) {
+  ArrayRef<int64_t> shape = shapeOf(number);
+  Type element = getElementTypeOrSelf(number);
+  SmallVector<int64_t> pairs = {shape[0], numbers, shape[1]};
+  Value isIts = b.compare(arith::CmpIPredicate::eq, b.broadcast(number, {0, 2}, pairs),
+                          b.iota(element, pairs, 1));
+  return countWhere(b, isIts, element);
+}
+
+/// How many earlier rows of a section have the same number, of a part or an expert, of so many.
+/// Rows are compared with those of their chunk, and what those of earlier chunks chose is counted.
+static Value earlierAlike(TensorBuilder &b, Value number, int64_t numbers) {
+  SmallVector<int64_t> shape(shapeOf(number));
+  Type element = getElementTypeOrSelf(number);
+  const int64_t together = rowsTogether(shape[2]), chunks = shape[2] / together,
+                sections = shape[0] * shape[1];
+  Value inChunks = b.reshape(number, {sections * chunks, together});
+  Value within = b.reshape(earlierInChunk(b, inChunks), shape);
+  if (chunks == 1)
+    return within;
+  Value counts = b.reshape(countsOf(b, inChunks, numbers), {sections, chunks, numbers});
+  SmallVector<int64_t> pairs = {sections, chunks, numbers, chunks};
+  Value isEarlier =
+      b.compare(arith::CmpIPredicate::slt, b.iota(element, pairs, 3), b.iota(element, pairs, 1));
+  Value other = b.broadcast(b.transpose(counts, {0, 2, 1}), {0, 2, 3}, pairs);
+  Value before = b.sum(b.select(isEarlier, other, b.integer(other.getType(), 0)), {3});
+  Value chunk = b.iota(element, shapeOf(inChunks), 0);
+  Value place = plus(b, times(b, chunk, numbers), inChunks);
+  Value found = lookUp(b, merged(b, before, 3), orNone(b, isBelow(b, inChunks, numbers), place));
+  return plus(b, within, b.reshape(found, shape));
 }
 
 /// Of each section's experts, the slot of their part at which their rows begin: behind the tiles of
@@ -80,23 +120,20 @@ static Value firstSlots(TensorBuilder &b, Value choices, int64_t experts, int64_
                         int64_t tile) {
   ArrayRef<int64_t> shape = shapeOf(choices);
   Type element = getElementTypeOrSelf(choices);
-  SmallVector<int64_t> chosen = {shape[0], shape[1], experts, shape[2]},
-                       pairs = {shape[0], shape[1], experts, experts};
-  auto countWhere = [&](Value condition, Value each) {
-    return b.sum(b.select(condition, each, b.integer(each.getType(), 0)), {3});
-  };
-  Value isIts = b.compare(arith::CmpIPredicate::eq, b.broadcast(choices, {0, 1, 3}, chosen),
-                          b.iota(element, chosen, 2));
-  Value rows = countWhere(isIts, b.integer(RankedTensorType::get(chosen, element), 1));
+  const int64_t sections = shape[0] * shape[1];
+  Value rows = countsOf(b, b.reshape(choices, {sections, shape[2]}), experts);
   auto over = [&](Value value, int64_t divisor) -> Value {
     return arith::DivSIOp::create(b.builder, b.loc, value, b.integer(value.getType(), divisor));
   };
   Value tiles = over(plus(b, rows, b.integer(rows.getType(), tile - 1)), tile);
-  Value own = b.iota(element, pairs, 2), other = b.iota(element, pairs, 3);
+  SmallVector<int64_t> pairs = {sections, experts, experts};
+  Value own = b.iota(element, pairs, 1), other = b.iota(element, pairs, 2);
   Value isBefore =
       both(b, b.compare(arith::CmpIPredicate::slt, other, own),
            b.compare(arith::CmpIPredicate::eq, over(other, inPart), over(own, inPart)));
-  return times(b, countWhere(isBefore, b.broadcast(tiles, {0, 1, 3}, pairs)), tile);
+  Value before = b.broadcast(tiles, {0, 2}, pairs);
+  before = b.sum(b.select(isBefore, before, b.integer(before.getType(), 0)), {2});
+  return times(b, before, tile);
 }
 
 /// Within its part: behind the earlier rows of its expert, where that one's tiles begin.
@@ -104,9 +141,9 @@ static Value slotInTiles(TensorBuilder &b, Value choices, Value isExpert, int64_
                          int64_t inPart, int64_t tile) {
   ArrayRef<int64_t> shape = shapeOf(choices);
   Type element = getElementTypeOrSelf(choices);
-  Value first = merged(b, firstSlots(b, choices, experts, inPart, tile), 3);
+  Value first = merged(b, firstSlots(b, choices, experts, inPart, tile), 2);
   Value number = plus(b, choices, firstOf(b, element, shape, shape[1], experts));
-  return plus(b, lookUp(b, first, orNone(b, isExpert, number)), earlierAlike(b, choices));
+  return plus(b, lookUp(b, first, orNone(b, isExpert, number)), earlierAlike(b, choices, experts));
 }
 
 /// A row's slot is its token's, or one of its expert's tiles, or else the number of earlier rows of
@@ -131,7 +168,7 @@ FailureOr<SmallVector<Value>> ExpertSlotsOp::decompose(OpBuilder &builder) {
   else if (auto tile = getTile())
     before = slotInTiles(b, choices, isExpert, experts, inPart, static_cast<int64_t>(*tile));
   else
-    before = earlierAlike(b, part);
+    before = earlierAlike(b, part, static_cast<int64_t>(getParts()));
   Value hasSlot = both(b, isExpert, isBelow(b, before, capacity));
   Value slot = orNone(b, hasSlot, plus(b, times(b, part, capacity), before));
   return SmallVector<Value>{b.reshape(slot, shapeOf(getResult()))};
@@ -161,12 +198,31 @@ static Value rowsOfSlots(TensorBuilder &b, const SlotShape &shape, Value slots) 
   return b.reduce(ReduceKind::Max, orNone(b, isIts, b.iota(element, pairs, 3)), {3});
 }
 
+/// Each row gives its number, from 1 on, to its slot. They are exact in f32.
+static Value rowsOfTiles(TensorBuilder &b, const SlotShape &shape, Value slots) {
+  Type element = getElementTypeOrSelf(slots);
+  SmallVector<int64_t> rows = {shape.samples, shape.sections, shape.rows};
+  Value own = b.reshape(slots, rows);
+  Value place = plus(b, own, firstOf(b, element, rows, shape.sections, shape.slots()));
+  place = orNone(b, isBelow(b, own, shape.slots()), place);
+  Value row = b.iota(element, rows, 2);
+  Value number = b.convert(plus(b, row, b.integer(row.getType(), 1)), b.builder.getF32Type());
+  auto type = RankedTensorType::get({shape.samples * shape.sections * shape.slots()},
+                                    b.builder.getF32Type());
+  Value given = ScatterAddOp::create(b.builder, b.loc, type, place, number, 0);
+  given = b.reshape(given, {shape.samples, shape.sections, shape.slots()});
+  auto whole = cast<RankedTensorType>(given.getType()).clone(element);
+  Value found = arith::FPToSIOp::create(b.builder, b.loc, whole, given);
+  return plus(b, found, b.integer(whole, -1));
+}
+
 /// Each slot finds its row: the one, if any, that has it.
 FailureOr<SmallVector<Value>> ToSlotsOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
   const SlotShape shape(getInput(), getResult());
   Type element = getElementTypeOrSelf(getSlots());
   Value row = getApart() ? rowsOfSlots(b, shape, getSlots(), static_cast<int64_t>(*getApart()))
+              : getTile() ? rowsOfTiles(b, shape, getSlots())
                          : rowsOfSlots(b, shape, getSlots());
   Value first = firstOf(b, element, shapeOf(row), shape.sections, shape.rows);
   Value hasRow = b.compare(arith::CmpIPredicate::sge, row, int64_t(0));

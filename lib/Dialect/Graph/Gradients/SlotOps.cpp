@@ -10,7 +10,7 @@ LogicalResult ToSlotsOp::buildGradient(OpBuilder &builder, ArrayRef<Value> resul
                                        ArrayRef<bool> needed, MutableArrayRef<Value> operandGrads) {
   if (needed[0])
     operandGrads[0] = FromSlotsOp::create(builder, getLoc(), getInput().getType(), resultGrads[0],
-                                          getSlots(), getApartAttr());
+                                          getSlots(), getApartAttr(), getTileAttr());
   return success();
 }
 
@@ -19,7 +19,7 @@ LogicalResult FromSlotsOp::buildGradient(OpBuilder &builder, ArrayRef<Value> res
                                          MutableArrayRef<Value> operandGrads) {
   if (needed[0])
     operandGrads[0] = ToSlotsOp::create(builder, getLoc(), getInput().getType(), resultGrads[0],
-                                        getSlots(), getApartAttr());
+                                        getSlots(), getApartAttr(), getTileAttr());
   return success();
 }
 
