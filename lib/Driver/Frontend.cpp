@@ -182,7 +182,7 @@ static bool isMixture(ModuleOp module) {
   return module.walk([](graph::DispatchOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-static bool multipliesTiles(const Options &options) {
+bool multipliesTiles(const Options &options) {
   const training::Precision precision = options.train.precision;
   return options.target == Target::CUDA && precision != training::Precision::F32 &&
          precision != training::Precision::TF32;

@@ -106,6 +106,9 @@ pipelines::SlotsPipeline slotsFor(const Options &options, bool isForOwnProgram,
 pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Degrees &degrees);
 pipelines::SlotsPipeline slotsFor(const Request &request, const plan::Spec &spec);
 
+/// Whether kernels of the target multiply tiles of slots (capacity=tiles).
+bool multipliesTiles(const Options &options);
+
 /// Refuses, before any long work, what could be planned but not compiled. Where an artifact is
 /// asked for, gives its weights; those of the model file are moved there.
 Outcome<Weights> prepareToCompile(const Environment &env, const Options &options, Trained &trained);

@@ -1,6 +1,7 @@
 """Experts that tokens look up, with fewer slots than the worst case needs (capacity=): exact where they suffice, an error
 where they don't, or dropped choices where these are asked for."""
 
+import functools
 import json
 import os
 
@@ -134,6 +135,51 @@ def test_gpus_drop_and_end_alike(trainer, tmp_path, monkeypatch):
     outcome = call("dtc-run", tmp_path / "gpu.dtc", "--data", MODELS / "mixtral.data.safetensors", "--no-shuffle", "--steps", 3)
     assert outcome.code == 6
     assert "step 1: rank " in outcome.error_line()
+
+
+#: Rows of each expert begin a tile of slots, which tensor cores multiply.
+TILES = [(1, "dp=1", "bf16"), (2, "dp=1,ep=2", "bf16"), (2, "dp=1,tp=2", "fp16"), (4, "dp=1,cp=2,ep=2", "bf16"),
+         (4, "pp=2,dp=2,schedule=zb,zero=2,micro_batch=1", "bf16")]
+
+
+@pytest.fixture(scope="module")
+def worst(trainer):
+    """What one GPU computes with slots for all tokens for each expert, by libraries."""
+    def run(precision):
+        return trainer.train("mixtral", "mixtral", "--target", "cuda", "--precision", precision, *reference("mixtral", "adamw")["flags"],
+                             devices=1, steps=3, plan="dp=1,capacity=worst")
+    return functools.cache(run)
+
+
+@pytest.mark.parametrize("devices,plan,precision", TILES)
+def test_tiles_are_exact(trainer, worst, devices, plan, precision, monkeypatch):
+    if "DTC_CUDA_LIBRARY_PATH" not in os.environ:
+        monkeypatch.setenv("DTC_CUDA_LIBRARY_PATH", str(BIN.parent / "lib" / "gpu-emulator"))
+    expected = worst(precision)
+    run = trainer.train("mixtral", "mixtral", "--target", "cuda", "--precision", precision, *reference("mixtral", "adamw")["flags"],
+                        devices=devices, steps=3, plan=plan + ",capacity=tiles")
+    bound = 1e-3 if "cp" in plan else 1e-5  # gathered keys are no attention of cuDNN's
+    assert run.column("loss") == pytest.approx(expected.column("loss"), rel=bound)
+    assert run.column("grad_norm") == pytest.approx(expected.column("grad_norm"), rel=bound)
+
+
+def test_tiles_are_multiplied_by_a_kernel():
+    text = check_call("dtc", "compile", MODELS / "mixtral.onnx", "--target", "cuda", "--devices", 1, "--precision", "bf16", *CROSS_ENTROPY,
+                      "--plan", "dp=1,capacity=tiles", "--emit", "schedule").out
+    # Two products of one layer: gates and what they scale are one. Forward, and back to rows and to weights.
+    assert text.count("exec.launch @products") == 2 * 3
+    assert "expert_slots" not in text
+
+
+@pytest.mark.parametrize("flags,line", [
+    (("--target", "cpu"), "capacity=tiles is for GPUs in bf16 or fp16"),
+    (("--target", "cuda", "--precision", "fp32"), "capacity=tiles is for GPUs in bf16 or fp16"),
+    (("--target", "cuda", "--precision", "bf16", "--plan", "capacity=tiles,overflow=drop"), "overflow=drop needs a capacity")])
+def test_where_tiles_are_refused(tmp_path, flags, line):
+    plan = [] if "--plan" in flags else ["--plan", "capacity=tiles"]
+    outcome = call("dtc", "compile", MODELS / "mixtral.onnx", "--devices", 1, *CROSS_ENTROPY, *flags, *plan, "-o", tmp_path / "m.dtc")
+    assert outcome.code == 2 and line in outcome.error_line()
+    assert not (tmp_path / "m.dtc").exists()
 
 
 @pytest.mark.parametrize("model,plan", [("mixtral", "ep=2,dp=1"), ("mixtral", "ep=2,dp=1,capacity=2"), ("moe", "ep=2,dp=1")])

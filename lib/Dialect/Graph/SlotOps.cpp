@@ -197,7 +197,8 @@ FailureOr<SmallVector<Value>> FromSlotsOp::buildLocal(OpBuilder &builder, ValueR
 OpCost ToSlotsOp::getCost() {
   SlotShape shape(getInput(), getResult());
   double pairs = static_cast<double>(shape.samples) * static_cast<double>(shape.sections) *
-                 static_cast<double>(shape.slots()) * static_cast<double>(getApart().value_or(getTile() ? 1 : shape.rows));
+                 static_cast<double>(shape.slots()) *
+                 static_cast<double>(getApart().value_or(getTile() ? 1 : shape.rows));
   return {.kind = OpKind::Lookup, .flops = kFlopsOfPair * pairs};
 }
 OpCost FromSlotsOp::getCost() { return {OpKind::Lookup}; }

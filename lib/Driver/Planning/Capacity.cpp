@@ -44,8 +44,13 @@ plan::Error withCapacity(const Planner &planner, const Candidate &whole,
   if (!failure.closestPlan || !isWorstCase || !hasSlots(whole.step))
     return error;
   error.message += "; experts have slots for the worst case";
+  std::vector<plan::ExpertCapacity> fewer;
+  if (multipliesTiles(planner.request.options))
+    fewer.push_back({.inTiles = true});
   for (double factor : {4.0, 3.0, 2.0, 1.5, 1.25, 1.0})
-    if (plan::ExpertCapacity capacity{factor}; fitsWith(planner, whole.step.batch, capacity)) {
+    fewer.push_back({factor});
+  for (const plan::ExpertCapacity &capacity : fewer)
+    if (fitsWith(planner, whole.step.batch, capacity)) {
       error.message += ", with capacity=" + name(capacity) + " a plan fits";
       break;
     }

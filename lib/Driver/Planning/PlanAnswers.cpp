@@ -60,7 +60,10 @@ static std::optional<std::string> warningOfSlots(const Request &request, const P
   if (request.spec.capacity || !cost)
     return std::nullopt;
   const char *others = request.options.onlyPlan ? "; --for plans other programs" : "";
-  return *cost + "; capacity= pins fewer" + others;
+  const char *tiles = multipliesTiles(request.options)
+                          ? "; with capacity=tiles these are hardly more than there are"
+                          : "";
+  return *cost + tiles + "; capacity=NUMBER pins fewer" + others;
 }
 
 std::vector<std::string> warningsOf(const Request &request, const Planned &planned) {

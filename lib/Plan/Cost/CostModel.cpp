@@ -99,6 +99,8 @@ double CostModel::flatSeconds(const LocalWork &work) const {
   if (rate <= 0)
     rate = achievedFlops(spec, work.type);
   double compute = work.flops > 0 ? work.flops / rate : 0;
+  if (work.grouped)
+    compute /= kGroupedShare;
   return share *
              (std::max(compute, work.bytes / spec.bandwidth) + work.passedBytes / spec.bandwidth) +
          double(work.kernels + work.passes) * launchSeconds();

@@ -219,6 +219,8 @@ double KernelModel::seconds(const LocalWork &work, double measuredRate) const {
                             double(work.k));
   else
     computing = work.flops / (measuredRate > 0 ? measuredRate : rate(work.type));
+  if (work.grouped)
+    computing /= kGroupedShare;
   return std::max(computing, count * kKernelSeconds + moving) + passing + passed;
 }
 

@@ -449,6 +449,7 @@ LocalWork OpWork::work(OpId id, const OpSharding &choice, const Mesh &mesh) cons
     result.bytes *= 2;
   }
   setSizes(op, choice, mesh, result);
+  result.grouped = isOwn() && isGpu() && op.isGroupedProduct();
   setAttention(op, choice, mesh, result);
   if (multipliesCopies(problem, op))
     addWideCopies(problem, facts, id, choice, mesh, result);

@@ -40,6 +40,7 @@ struct LocalWork {
   /// Sizes of the contraction as a matrix product: batch * (m x k) * (k x n). Of attention: batch *
   /// heads, queries, keys, head size. 0: unknown.
   int64_t batch = 0, m = 0, n = 0, k = 0;
+  bool grouped = false; ///< a product that dtc's own kernel makes, and no library
   bool attention = false;
   bool causal = false;   ///< of attention: half of the products can be skipped
   int64_t window = 0;    ///< of causal attention: keys that a query sees; 0: all up to its own
@@ -49,6 +50,10 @@ struct LocalWork {
   int64_t passes = 0;      ///< of attention and products: kernels beside those of the library
   double passedBytes = 0; ///< read and written by these
 };
+
+/// The share of a library's rate that dtc's own products have. No GPU has timed them: they have
+/// mma.sync and two stages in memory, libraries have what each GPU is fastest with.
+inline constexpr double kGroupedShare = 0.5;
 
 /// Products and attention are timed alone. Within training steps, one kernel after the other at the
 /// power limit, a GPU keeps up this share of their rate (docs/CostModel.md).

@@ -2,8 +2,8 @@
 //
 // A row is compared with others of its chunk of the section, and what earlier chunks have is
 // counted. Slots are compared with every row of their section. That is little beside the products
-// that the rows are in. Where the rows of a token are apart, a slot is compared with these alone, and
-// rows with none. Slots in tiles, which may be many, get the numbers of their rows.
+// that the rows are in. Where the rows of a token are apart, a slot is compared with these alone,
+// and rows with none. Slots in tiles, which may be many, get the numbers of their rows.
 #include "dtc/Dialect/Graph/SlotOps.h"
 #include "../SlotShape.h"
 #include "dtc/Dialect/Graph/TensorBuilder.h"
@@ -221,9 +221,9 @@ FailureOr<SmallVector<Value>> ToSlotsOp::decompose(OpBuilder &builder) {
   TensorBuilder b(builder, getLoc());
   const SlotShape shape(getInput(), getResult());
   Type element = getElementTypeOrSelf(getSlots());
-  Value row = getApart() ? rowsOfSlots(b, shape, getSlots(), static_cast<int64_t>(*getApart()))
+  Value row = getApart()  ? rowsOfSlots(b, shape, getSlots(), static_cast<int64_t>(*getApart()))
               : getTile() ? rowsOfTiles(b, shape, getSlots())
-                         : rowsOfSlots(b, shape, getSlots());
+                          : rowsOfSlots(b, shape, getSlots());
   Value first = firstOf(b, element, shapeOf(row), shape.sections, shape.rows);
   Value hasRow = b.compare(arith::CmpIPredicate::sge, row, int64_t(0));
   Value result = lookUp(b, merged(b, getInput(), 2), orNone(b, hasRow, plus(b, row, first)));
