@@ -19,9 +19,7 @@ bool mayStart(Operation *op) {
              dist::PermuteOp>(op);
 }
 
-bool computes(Operation *op) {
-  return isa<exec::LaunchOp>(op) || target::isLibraryCall(op);
-}
+bool computes(Operation *op) { return isa<exec::LaunchOp>(op) || target::isLibraryCall(op); }
 
 /// Starts what one function exchanges.
 class FunctionStarter {

@@ -18,10 +18,10 @@ namespace dtc::lower {
 namespace {
 
 bool mayRemain(Operation *op) {
-  return isa<exec::LaunchOp, exec::CopyOp, exec::ZeroOp, exec::SendOp,
-             exec::ReceiveOp, dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp,
-             dist::AllToAllOp, dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, dist::StageSumOp,
-             func::ReturnOp>(op) ||
+  return isa<exec::LaunchOp, exec::CopyOp, exec::ZeroOp, exec::SendOp, exec::ReceiveOp,
+             dist::AllReduceOp, dist::AllGatherOp, dist::ReduceScatterOp, dist::AllToAllOp,
+             dist::PermuteOp, dist::SliceOp, dist::AxisIndexOp, dist::StageSumOp, func::ReturnOp>(
+             op) ||
          exec::isView(op) || exec::isPart(op) || target::isLibraryCall(op);
 }
 

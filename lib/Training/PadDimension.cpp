@@ -6,6 +6,7 @@
 
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <limits>
@@ -151,37 +152,29 @@ private:
     return cast<RankedTensorType>(value.getType()).clone(shape);
   }
 
+  /// An op that isn't here can't have the dimension.
   MaybeContent contentOf(Operation *op, int64_t dim) {
-    if (auto product = dyn_cast<ContractOp>(op))
-      return contentOf(product, product.getResultIndices()[dim]);
-    if (auto spread = dyn_cast<BroadcastOp>(op))
-      return contentOf(spread, dim);
-    if (auto lookup = dyn_cast<GatherOp>(op))
-      return contentOf(lookup, dim);
-    if (auto softmax = dyn_cast<SoftmaxOp>(op))
-      return contentOf(softmax, dim);
-    if (auto dropout = dyn_cast<DropoutOp>(op))
-      return isOutermost(dropout, dim) ? collectOperand(dropout.getInputMutable(), dim)
-                                       : std::nullopt;
-    if (auto attention = dyn_cast<AttentionOp>(op))
-      return dim == 2 ? contentOf(attention) : std::nullopt;
     if (keepsZeroRows(op))
       return contentOfRows(op, dim);
-    if (isa<ReshapeOp, SliceOp, ConcatOp, TransposeOp>(op))
-      return contentOfMoved(op, dim);
-    if (auto activation = dyn_cast<ActivationOp>(op)) {
-      MaybeContent input = collectOperand(op->getOpOperand(0), dim);
-      return input && !keepsZero(activation.getKind()) ? MaybeContent(Content::Finite) : input;
-    }
-    if (isa<math::TanhOp, math::ErfOp, arith::NegFOp, arith::ExtFOp, arith::TruncFOp>(op))
-      return collectOperand(op->getOpOperand(0), dim);
-    if (!isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op))
-      return std::nullopt;
+    return llvm::TypeSwitch<Operation *, MaybeContent>(op)
+        .Case<ContractOp>(
+            [&](auto product) { return contentOf(product, product.getResultIndices()[dim]); })
+        .Case<BroadcastOp, GatherOp, SoftmaxOp, DropoutOp, AttentionOp, ReshapeOp, SliceOp,
+              ConcatOp, TransposeOp, ActivationOp>([&](auto each) { return contentOf(each, dim); })
+        .Case<math::TanhOp, math::ErfOp, arith::NegFOp, arith::ExtFOp, arith::TruncFOp>(
+            [&](auto each) { return collectOperand(each->getOpOperand(0), dim); })
+        .Case<arith::MulFOp>([&](auto) {
+          return contentOfBoth(op, dim, [](Content a, Content b) { return std::min(a, b); });
+        })
+        .Case<arith::AddFOp, arith::SubFOp>([&](auto) { return contentOfBoth(op, dim, allZero); })
+        .Default(MaybeContent());
+  }
+
+  MaybeContent contentOfBoth(Operation *op, int64_t dim,
+                             llvm::function_ref<Content(Content, Content)> combine) {
     MaybeContent a = collectOperand(op->getOpOperand(0), dim);
     MaybeContent b = a ? collectOperand(op->getOpOperand(1), dim) : std::nullopt;
-    if (!a || !b)
-      return std::nullopt;
-    return isa<arith::MulFOp>(op) ? std::min(*a, *b) : allZero(*a, *b);
+    return b ? MaybeContent(combine(*a, *b)) : std::nullopt;
   }
 
   /// Of a parameter's own index, or one of both factors, such as the heads of scores.
@@ -221,6 +214,15 @@ private:
     return isBeside ? MaybeContent(Content::Finite) : std::nullopt;
   }
 
+  MaybeContent contentOf(DropoutOp op, int64_t dim) {
+    return isOutermost(op, dim) ? collectOperand(op.getInputMutable(), dim) : std::nullopt;
+  }
+
+  MaybeContent contentOf(ActivationOp op, int64_t dim) {
+    MaybeContent input = collectOperand(op.getInputMutable(), dim);
+    return input && !keepsZero(op.getKind()) ? MaybeContent(Content::Finite) : input;
+  }
+
   /// Elements behind such a dimension keep their index in the sample, by which they are drawn.
   static bool isOutermost(DropoutOp op, int64_t dim) {
     ArrayRef<int64_t> shape = shapeOf(op.getResult());
@@ -232,8 +234,8 @@ private:
   }
 
   /// Values of zero have none but zeros for a result, whatever the scores are.
-  MaybeContent contentOf(AttentionOp op) {
-    if (!op.getLse().use_empty() || !collectOperand(op.getQueryMutable(), 2) ||
+  MaybeContent contentOf(AttentionOp op, int64_t dim) {
+    if (dim != 2 || !op.getLse().use_empty() || !collectOperand(op.getQueryMutable(), 2) ||
         !collectOperand(op.getKeyMutable(), 2) ||
         (op.getBias() && !collectOperand(*op.getBiasMutable().begin(), 1)))
       return std::nullopt;
@@ -246,22 +248,26 @@ private:
     return collectOperand(op->getOpOperand(0), dim);
   }
 
-  /// Of ops that move the dimension as a whole.
-  MaybeContent contentOfMoved(Operation *op, int64_t dim) {
-    if (auto transpose = dyn_cast<TransposeOp>(op))
-      return collectOperand(op->getOpOperand(0), transpose.getPerm()[dim]);
-    if (auto reshape = dyn_cast<ReshapeOp>(op)) {
-      std::optional<int64_t> from = dimThrough(reshape, dim);
-      return from ? collectOperand(op->getOpOperand(0), *from) : std::nullopt;
-    }
-    if (auto slice = dyn_cast<SliceOp>(op)) {
-      const bool isWhole = shapeOf(slice.getInput())[dim] == shapeOf(slice.getResult())[dim];
-      return isWhole ? collectOperand(op->getOpOperand(0), dim) : std::nullopt;
-    }
+  // Of ops that move the dimension as a whole.
+
+  MaybeContent contentOf(TransposeOp op, int64_t dim) {
+    return collectOperand(op.getInputMutable(), op.getPerm()[dim]);
+  }
+
+  MaybeContent contentOf(ReshapeOp op, int64_t dim) {
+    std::optional<int64_t> from = dimThrough(op, dim);
+    return from ? collectOperand(op.getInputMutable(), *from) : std::nullopt;
+  }
+
+  MaybeContent contentOf(SliceOp op, int64_t dim) {
+    const bool isWhole = shapeOf(op.getInput())[dim] == shapeOf(op.getResult())[dim];
+    return isWhole ? collectOperand(op.getInputMutable(), dim) : std::nullopt;
+  }
+
+  MaybeContent contentOf(ConcatOp op, int64_t dim) {
     MaybeContent all = Content::Zero;
     for (OpOperand &part : op->getOpOperands()) {
-      const bool isBeside = int64_t(cast<ConcatOp>(op).getDim()) != dim;
-      MaybeContent content = isBeside ? collectOperand(part, dim) : std::nullopt;
+      MaybeContent content = int64_t(op.getDim()) != dim ? collectOperand(part, dim) : std::nullopt;
       all = content && all ? MaybeContent(allZero(*all, *content)) : std::nullopt;
     }
     return all;
