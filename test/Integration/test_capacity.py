@@ -161,6 +161,9 @@ def test_tiles_are_exact(trainer, worst, devices, plan, precision, monkeypatch):
     bound = 1e-3 if "cp" in plan else 1e-5  # gathered keys are no attention of cuDNN's
     assert run.column("loss") == pytest.approx(expected.column("loss"), rel=bound)
     assert run.column("grad_norm") == pytest.approx(expected.column("grad_norm"), rel=bound)
+    if precision == "bf16":
+        pytorch = reference("mixtral", "bf16")
+        compare_steps(run, pytorch | {"steps": pytorch["steps"][:3]}, loss=2e-3, norm=5e-2)
 
 
 def test_tiles_are_multiplied_by_a_kernel():

@@ -112,7 +112,7 @@ RECIPES = (
     Recipe("sgd_clip", _SGD | {"weight-decay": 0.0, "clip-grad-norm": 0.25}, _GRID),
     Recipe("weighted", _SGD | {"weight-decay": 0.0, "label-smoothing": 0.1, "class-weights": _CLASS_WEIGHTS}, ("gpt2",)),
     Recipe("tf32", _ADAMW | {"precision": "tf32"}, ("gpt2", "mlp", "resnet_tiny")),
-    Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mistral", "mlp", "resnet_tiny")),
+    Recipe("bf16", _ADAMW | {"precision": "bf16"}, ("gpt2", "llama", "mistral", "mixtral", "mlp", "resnet_tiny")),
     Recipe("bf16-true", _ADAMW | {"precision": "bf16-true", "clip-grad-norm": 0.25}, ("gpt2", "llama", "mlp")),
     # Some of the first steps overflow, and the scale grows after others.
     Recipe("fp16", _ADAMW | {"precision": "fp16", "clip-grad-norm": 0.25} | _SCALE, ("gpt2", "mlp")),
