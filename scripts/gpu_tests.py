@@ -55,7 +55,8 @@ CASES = [
     ("mlp", "adamw", 2, "dp=2", FP32), ("gpt2", "adamw", 2, "tp=2", FP32), ("gpt2", "adamw", 2, "pp=2", FP32),
     ("gpt2", "adamw", 2, "dp=2,zero=3", FP32), ("llama", "adamw", 4, "dp=2,tp=2", FP32), ("moe", "adamw", 4, "ep=4", FP32),
     ("gpt2", "bf16", 2, "dp=1,cp=2,cp_by=ring", BF16), ("gpt2", "bf16", 2, "dp=2,zero=1,micro_batch=2", BF16),
-    ("mixtral", "adamw", 2, "ep=2", FP32), ("mixtral", "bf16", 2, "dp=1,ep=2,capacity=tiles", BF16), ("gpt2", "clip", 4, "pp=2,dp=2,zero=2,schedule=zb,micro_batch=1", FP32),
+    ("mixtral", "adamw", 2, "ep=2", FP32), ("mixtral", "bf16", 2, "dp=1,ep=2,capacity=tiles", BF16),
+    ("gpt2", "clip", 4, "pp=2,dp=2,zero=2,schedule=zb,micro_batch=1", FP32),
     ("llama", "clip", 2, "dp=2,zero=3,recompute=full", FP32), ("gpt2", "adamw", 8, "dp=4,tp=2", FP32), ("gpt2", "bf16", 8, "dp=4,tp=2", BF16),
 ]
 QUICK = [case for case in CASES if case[0] == "mlp" and case[1] == "adamw"]

@@ -39,7 +39,8 @@ def Exec_KernelOp : Exec_Op<"kernel",
   let summary = "a fused kernel: what one launch computes";
   let description = [{
     The body is a block of elementwise arithmetic and primitive `dtc` ops on
-    tensors (no layer op, no contraction), ended by exec.yield of the results.
+    tensors (no layer op, no contraction), ended by exec.yield of the results. Or it is one
+    exec.grouped_matmul, which tensor cores of a GPU compute.
     Code generation turns it into
 
         void NAME(char *const *args, int64_t begin, int64_t end, char *scratch)
