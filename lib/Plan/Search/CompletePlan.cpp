@@ -3,7 +3,6 @@
 #include "dtc/Plan/Plan/Storage.h"
 #include "dtc/Plan/Predict/Predict.h"
 #include "dtc/Plan/Predict/StageDevices.h"
-#include "dtc/Plan/Shard/ShardingSolver.h"
 
 #include <algorithm>
 #include <utility>
@@ -124,7 +123,7 @@ static Result<Solution> solved(ShardLibrary &library, const Estimate &estimate,
   const ShardLibrary::Batch &whole = library.batchOf(samples, degrees.cp);
   if (!whole.error.empty())
     return Error{whole.error, ErrorCategory::NoFit};
-  return solveSharding(whole.problem, *whole.facts, library.getCluster(), degrees, options);
+  return library.solveUnfolded(whole, degrees, options);
 }
 
 Result<CompletePlan> completePlan(const Problem &problem, const Cluster &cluster,

@@ -122,7 +122,7 @@ ShardLibrary::ShardLibrary(const Problem &problem, const Cluster &cluster,
     : problem(problem), facts(problem), cluster(cluster), devices(options.devices),
       workspace(options.workspace ? std::make_unique<SerialWorkspace>(*options.workspace)
                                   : nullptr),
-      model(cluster, devices), blocks(findBlocks(problem, facts)) {
+      model(cluster, devices), blocks(findBlocks(problem, facts)), solvers(cluster) {
   if (options.fold)
     folding = fold(problem, facts, blocks);
   if (folding)
@@ -205,16 +205,11 @@ const ShardLibrary::Batch &ShardLibrary::foldedBatchOf(int64_t samples, int64_t 
   return it->second;
 }
 
-ShardingSolver ShardLibrary::solverOf(const Batch &batch, const Degrees &degrees,
-                                      const SolverOptions &options) const {
-  std::shared_ptr<const OpBundles> bundles;
-  {
-    std::lock_guard lock(mutex);
-    if (!batch.bundles)
-      batch.bundles = std::make_shared<const OpBundles>(batch.problem, *batch.facts);
-    bundles = batch.bundles;
-  }
-  return {batch.problem, *batch.facts, cluster, degrees, options, std::move(bundles)};
+SolverStore::Task ShardLibrary::taskOf(const Batch &batch, const Folding *of) const {
+  std::lock_guard lock(mutex);
+  if (!batch.bundles)
+    batch.bundles = std::make_shared<const OpBundles>(batch.problem, *batch.facts);
+  return {batch.problem, *batch.facts, batch.bundles, of};
 }
 
 std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
@@ -225,7 +220,12 @@ std::optional<Result<Solution>> ShardLibrary::solveFolded(int64_t samples,
   const Batch &batch = foldedBatchOf(samples, degrees.cp);
   if (!batch.error.empty())
     return std::nullopt;
-  return solverOf(batch, degrees, options).solveFolded(*folding);
+  return solvers.solve(taskOf(batch, &*folding), degrees, options);
+}
+
+Result<Solution> ShardLibrary::solveUnfolded(const Batch &batch, const Degrees &degrees,
+                                             const SolverOptions &options) {
+  return *solvers.solve(taskOf(batch, nullptr), degrees, options);
 }
 
 Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOptions &options) {
@@ -235,7 +235,7 @@ Result<Solution> ShardLibrary::solveWhole(const Degrees &degrees, const SolverOp
     return Error{whole.error, ErrorCategory::NoFit};
   auto folded = solveFolded(samples, degrees, options);
   if (!folded)
-    return solverOf(whole, degrees, options).solve();
+    return solveUnfolded(whole, degrees, options);
   if (*folded)
     (**folded).plan = unfold(*folding, whole.problem, std::move((**folded).plan));
   return std::move(*folded);
@@ -286,7 +286,7 @@ void ShardLibrary::addWhole(Solved &entry, const Degrees &degrees, const SolverO
   if (asked.folded) {
     plan = unfold(*folding, batch.problem, asked.folded->getPlan());
   } else {
-    auto found = solverOf(batch, degrees, options).solve();
+    auto found = solveUnfolded(batch, degrees, options);
     if (!found) {
       entry.error = found.error().message;
       return;

@@ -89,21 +89,38 @@ static Degrees withSequence(Degrees degrees, std::optional<bool> sequenceParalle
   return degrees;
 }
 
+static SolverOptions filled(SolverOptions options, const Problem &problem, const Degrees &degrees) {
+  options.secondsPerByte = 0;
+  if (!options.devices)
+    options.devices = degrees.devices();
+  if (!options.numMicrobatches)
+    options.numMicrobatches = problem.numMicrobatches;
+  options.strides.reset(); // the mesh has them
+  return options;
+}
+
+ShardingConditions::ShardingConditions(const Problem &problem, const ProblemFacts &facts,
+                                       const Degrees &degrees, const SolverOptions &options)
+    : mesh(meshFor(problem, facts, degrees, options)), tensorWeights(degrees.tensorWeights),
+      contextExchange(degrees.contextExchange),
+      sp(withSequence(degrees, options.sequenceParallel).sp),
+      options(filled(options, problem, degrees)) {}
+
 ShardingSolver::ShardingSolver(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
-                               const SolverOptions &options, std::shared_ptr<const OpBundles> given)
+                               const SolverOptions &options, std::shared_ptr<const OpBundles> given,
+                               const Folding *folding)
     : problem(problem), facts(facts), degrees(withSequence(degrees, options.sequenceParallel)),
-      secondsPerByte(options.secondsPerByte), tableLimit(options.tableLimit),
-      forced(options.forced),
-      numMicrobatches(
-          double(options.numMicrobatches ? options.numMicrobatches : problem.numMicrobatches)),
-      mesh(meshFor(problem, facts, degrees, options)),
-      model(cluster, options.devices ? options.devices : degrees.devices()),
-      work(problem, facts, model), shardings(mesh, model),
+      secondsPerByte(options.secondsPerByte), conditions(problem, facts, degrees, options),
+      forced(conditions.options.forced),
+      numMicrobatches(double(conditions.options.numMicrobatches)), mesh(conditions.mesh),
+      model(cluster, conditions.options.devices), work(problem, facts, model),
+      shardings(mesh, model),
       ownBundles(given ? std::move(given) : std::make_shared<const OpBundles>(problem, facts)),
       bundles(*ownBundles),
       choices(problem, facts, bundles, mesh, shardings, work, options.sequenceParallel,
-              degrees.tensorWeights, degrees.contextExchange) {}
+              degrees.tensorWeights, degrees.contextExchange),
+      folding(folding) {}
 
 ShardingId ShardingSolver::complete(ShardingId sharding) {
   TensorSharding whole = shardings[sharding];
@@ -142,16 +159,35 @@ OpId ShardingSolver::addBundles() {
       return bundle.ops[0];
     int variable = addVariable(outcomes.size(), bundle.ops[0], -1);
     bundleVariable.push_back(variable);
-    std::vector<int> own(outcomes.size());
-    std::iota(own.begin(), own.end(), 0);
-    std::vector<double> costs;
-    for (const ChoiceOutcome &outcome : outcomes)
-      costs.push_back(isForbidden(bundle, outcome) ? kInfinity
-                                                 : numMicrobatches * outcome.seconds +
-                                                       secondsPerByte * outcome.bytes);
-    network.addTerm({variable}, {own}, std::move(costs));
+    std::vector<double> seconds, bytes;
+    for (const ChoiceOutcome &outcome : outcomes) {
+      seconds.push_back(isForbidden(bundle, outcome) ? kInfinity
+                                                     : numMicrobatches * outcome.seconds);
+      bytes.push_back(outcome.bytes);
+    }
+    addHeld(variable, std::move(seconds), std::move(bytes));
   }
   return -1;
+}
+
+/// A term that costs seconds, and bytes by their price.
+void ShardingSolver::addHeld(CostNetwork::Variable variable, std::vector<double> seconds,
+                             std::vector<double> bytes) {
+  std::vector<int> own(seconds.size());
+  std::iota(own.begin(), own.end(), 0);
+  const int term = network.addTerm({variable}, {own}, seconds);
+  held.push_back({term, std::move(seconds), std::move(bytes)});
+}
+
+CostNetwork ShardingSolver::networkAt(double price) const {
+  CostNetwork result = network;
+  for (const HeldTerm &one : held) {
+    std::vector<double> costs = one.seconds;
+    for (size_t choice = 0; choice < costs.size(); ++choice)
+      costs[choice] += price * one.bytes[choice];
+    result.setCosts(one.term, std::move(costs));
+  }
+  return result;
 }
 
 int ShardingSolver::localOf(OpId op, ValueId value) const {
@@ -338,6 +374,12 @@ OpId ShardingSolver::build() {
   return -1;
 }
 
+OpId ShardingSolver::buildOnce() {
+  if (!built)
+    built = build();
+  return *built;
+}
+
 /// What ops are divided by. Nothing else of the plan is known: pipelines and levels of ZeRO share
 /// what is solved.
 static std::string divisionText(const Degrees &degrees) {
@@ -368,17 +410,17 @@ Result<Solution> ShardingSolver::solution(const CostNetwork::Solution &found) {
   return solution;
 }
 
-Result<Solution> ShardingSolver::solve() {
-  if (OpId op = build(); op >= 0)
+Result<Solution> ShardingSolver::solve(double price) {
+  if (OpId op = buildOnce(); op >= 0)
     return illegal(op);
-  return solution(network.solve(tableLimit));
+  return solution(networkAt(price).solve(conditions.options.tableLimit));
 }
 
-std::optional<Result<Solution>> ShardingSolver::solveFolded(const Folding &given) {
-  folding = &given;
-  if (OpId op = build(); op >= 0)
+std::optional<Result<Solution>> ShardingSolver::solveFolded(double price) {
+  if (OpId op = buildOnce(); op >= 0)
     return illegal(op);
-  auto found = network.solveChain({variableHome, given.repeated, given.copies}, tableLimit);
+  auto found = networkAt(price).solveChain({variableHome, folding->repeated, folding->copies},
+                                           conditions.options.tableLimit);
   if (!found)
     return std::nullopt;
   return solution(*found);

@@ -247,9 +247,7 @@ void ShardingSolver::addParameter(ValueId value) {
   member.made = Tensor{};
   parameters[value] = member;
   const std::vector<ShardingId> &domain = domains[member.kind];
-  std::vector<int> own(domain.size());
-  std::iota(own.begin(), own.end(), 0);
-  std::vector<double> costs;
+  std::vector<double> seconds, held;
   for (ShardingId sharding : domain) {
     bool trained = facts.gradientResult[value] >= 0;
     ParameterBytes bytes = parameterBytes(problem, value, trained, shardings[sharding], mesh,
@@ -257,10 +255,10 @@ void ShardingSolver::addParameter(ValueId value) {
     // As in the prediction: the update, and the gradient's norm before it.
     double moved = trained ? double(bytes.updateTraffic() + bytes.gradient) : 0;
     double launches = trained ? model.updateLaunchSeconds(1) : 0;
-    costs.push_back(model.streamSeconds(moved) + launches +
-                    secondsPerByte * double(bytes.most()));
+    seconds.push_back(model.streamSeconds(moved) + launches);
+    held.push_back(double(bytes.most()));
   }
-  network.addTerm({member.variable}, {own}, std::move(costs));
+  addHeld(member.variable, std::move(seconds), std::move(held));
 }
 
 /// How a parameter's gradient leaves the function: laid out as the parameter,

@@ -65,9 +65,14 @@ CostNetwork::Costs CostNetwork::intern(const std::vector<std::vector<int>> &clas
   return result;
 }
 
-void CostNetwork::addTerm(std::vector<Variable> scope, const Costs &costs) {
-  addLive({std::move(scope), costs.maps, costs.table, true});
+int CostNetwork::addTerm(std::vector<Variable> scope, const Costs &costs) {
+  const int term = addLive({std::move(scope), costs.maps, costs.table, true});
   originalTerms = terms.size();
+  return term;
+}
+
+void CostNetwork::setCosts(int term, std::vector<double> costs) {
+  terms[term].table = internTable(std::move(costs));
 }
 
 //===-- evaluating --------------------------------------------------------===//

@@ -55,7 +55,8 @@ static Result<Solution> solveFolded(const StatementCase &given, const ProblemFac
     return Error{"not folded"};
   ProblemFacts foldedFacts(folding->problem);
   auto found = ShardingSolver(folding->problem, foldedFacts, given.cluster, given.degrees,
-                              given.options).solveFolded(*folding);
+                              given.options, nullptr, &*folding)
+                   .solveFolded();
   if (!found)
     return Error{"not folded"};
   if (*found) {

@@ -17,7 +17,7 @@
 #include "dtc/Plan/Predict/Recomputation.h"
 #include "dtc/Plan/Predict/StageCosts.h"
 #include "dtc/Plan/Search/Search.h"
-#include "dtc/Plan/Shard/ShardingSolver.h"
+#include "dtc/Plan/Shard/SolverStore.h"
 
 #include <deque>
 #include <map>
@@ -122,7 +122,7 @@ public:
     Problem problem;
     std::unique_ptr<ProblemFacts> facts;
     std::string error;
-    mutable std::shared_ptr<const OpBundles> bundles; ///< null: nothing was solved (solverOf)
+    mutable std::shared_ptr<const OpBundles> bundles; ///< null: nothing was solved (taskOf)
   };
   const Batch &batchOf(int64_t samples, int64_t contextRanks);
   /// The same of the folded model, if there is one.
@@ -133,6 +133,9 @@ public:
                                               const SolverOptions &options);
   /// Of the whole model, in any case.
   Result<Solution> solveWhole(const Degrees &degrees, const SolverOptions &options);
+  /// Of this batch of the whole model, without folding it.
+  Result<Solution> solveUnfolded(const Batch &batch, const Degrees &degrees,
+                                 const SolverOptions &options);
   const Folding *getFolding() const { return folding ? &*folding : nullptr; }
   const Workspace *getWorkspace() const { return workspace.get(); }
   const Workspace *getFoldedWorkspace() const { return foldedWorkspace.get(); }
@@ -142,14 +145,15 @@ public:
   const std::vector<Block> &getBlocks() const { return blocks; }
   /// How many shardings were solved.
   int64_t solves() const;
+  /// How many networks were built for these, and for complete plans.
+  int64_t networks() const { return solvers.networks(); }
   const CostModel &getModel() const { return model; }
   const ProblemFacts &getFacts() const { return facts; }
   /// Whether attention keeps more than its results for the backward pass.
   bool keepsInsideOps() const;
 
 private:
-  ShardingSolver solverOf(const Batch &batch, const Degrees &degrees,
-                          const SolverOptions &options) const;
+  SolverStore::Task taskOf(const Batch &batch, const Folding *of) const;
   Batch makeBatch(const Problem &of, const ProblemFacts &itsFacts, int64_t samples,
                   int64_t contextRanks) const;
   const Problem &problem;
@@ -166,6 +170,7 @@ private:
   mutable std::mutex mutex; ///< of batches and libraries of other devices
   /// By samples and cp.
   std::map<std::pair<int64_t, int64_t>, Batch> batches, foldedBatches;
+  SolverStore solvers;
   /// tp, its weights, what cp exchanges, ep, cp, and samples of a rank. Then, how many ranks of
   /// these axes lie below one switch
   using Key = std::tuple<int64_t, TensorWeights, ContextExchange, int64_t, int64_t, int64_t,

@@ -29,19 +29,38 @@
 
 namespace dtc::plan {
 
+/// What decides the shardings of a problem on a cluster, beside the price of memory.
+struct ShardingConditions {
+  ShardingConditions(const Problem &problem, const ProblemFacts &facts, const Degrees &degrees,
+                     const SolverOptions &options);
+  sharding::Mesh mesh;
+  TensorWeights tensorWeights;
+  ContextExchange contextExchange;
+  bool sp;               ///< what errors say of it
+  SolverOptions options; ///< without that price, all else filled in
+  bool operator==(const ShardingConditions &) const = default;
+};
+
 /// Solves one problem under fixed degrees. SolveSharding.h has it as a function, which names the
 /// stage's devices, too. These are many, and most solutions are thrown away.
+///
+/// The network is built once. What is held costs by the price of memory, and each price gets a copy
+/// of the network with these costs.
 class ShardingSolver {
 public:
-  /// `bundles`: those of the problem, where they are known from another solver.
+  /// `bundles`: those of the problem, where they are known from another solver. `folding`: the
+  /// problem must be its, perhaps with another batch.
   ShardingSolver(const Problem &problem, const ProblemFacts &facts, const Cluster &cluster,
                  const Degrees &degrees, const SolverOptions &options,
-                 std::shared_ptr<const OpBundles> bundles = nullptr);
-  Result<Solution> solve();
-  /// The problem must be that of a folding, perhaps with another batch. Gives the best of the whole
-  /// model, in which the blocks that are alike are treated equally. It is nullopt where that isn't
-  /// known to be the best.
-  std::optional<Result<Solution>> solveFolded(const Folding &folding);
+                 std::shared_ptr<const OpBundles> bundles = nullptr,
+                 const Folding *folding = nullptr);
+  /// At the price of memory of the options, or at another one.
+  Result<Solution> solve() { return solve(secondsPerByte); }
+  Result<Solution> solve(double secondsPerByte);
+  /// Of a folded problem. Gives the best of the whole model, in which the blocks that are alike are
+  /// treated equally. It is nullopt where that isn't known to be the best.
+  std::optional<Result<Solution>> solveFolded() { return solveFolded(secondsPerByte); }
+  std::optional<Result<Solution>> solveFolded(double secondsPerByte);
 
   /// The ways in which a forward op can be sharded, of those that look alike from
   /// outside the cheapest.
@@ -77,8 +96,17 @@ private:
     double seconds = 0; ///< where there is nothing to choose
   };
   using Price = double (ShardingSolver::*)(const Value &, const std::vector<const View *> &);
+  /// A term over one variable, by choice.
+  struct HeldTerm {
+    int term = 0;
+    std::vector<double> seconds, bytes;
+  };
 
   OpId build();
+  OpId buildOnce();
+  void addHeld(CostNetwork::Variable variable, std::vector<double> seconds,
+               std::vector<double> bytes);
+  CostNetwork networkAt(double secondsPerByte) const;
   CostNetwork::Variable addVariable(size_t choices, OpId op, ValueId value);
   Error illegal(OpId op) const;
   Result<Solution> solution(const CostNetwork::Solution &found);
@@ -126,20 +154,22 @@ private:
   const Problem &problem;
   const ProblemFacts &facts;
   const Degrees degrees;
-  double secondsPerByte;
-  int64_t tableLimit;
-  std::optional<SolverOptions::Forced> forced;
-  double numMicrobatches;
-  sharding::Mesh mesh;
+  const double secondsPerByte; ///< of the options
+  const ShardingConditions conditions;
+  const std::optional<SolverOptions::Forced> &forced;
+  const double numMicrobatches;
+  const sharding::Mesh &mesh;
   CostModel model;
   OpWork work;
   TensorShardings shardings;
   const std::shared_ptr<const OpBundles> ownBundles;
   const OpBundles &bundles;
   Choices choices;
-  CostNetwork network;
+  std::optional<OpId> built; ///< what `build` gave
+  CostNetwork network;       ///< where memory costs nothing
+  std::vector<HeldTerm> held;
   double fixedSeconds = 0; ///< of terms that no choice changes
-  const Folding *folding = nullptr;
+  const Folding *const folding;
   std::vector<int> variableHome; ///< its block, of a folded problem
   std::vector<int> bundleVariable;
   std::map<ValueId, Member> parameters;

@@ -18,10 +18,12 @@ struct SolverOptions {
     sharding::OpSharding sharding;
     ValueId argument = -1;
     sharding::TensorSharding tensor;
+    bool operator==(const Forced &) const = default;
   };
   std::optional<Forced> forced = std::nullopt;
   /// Of the mesh's axes; without, as the degrees place them.
   std::optional<Strides> strides = std::nullopt;
+  bool operator==(const SolverOptions &) const = default;
 };
 
 /// Shardings of every op and argument under fixed degrees.

@@ -37,12 +37,14 @@ public:
   /// `classes[i]` maps the choices of the i-th variable to classes, numbered without
   /// gaps; `costs` has one entry per combination, row-major. Infinity forbids a combination.
   Costs intern(const std::vector<std::vector<int>> &classes, std::vector<double> costs);
-  /// Variables of a scope are distinct.
-  void addTerm(std::vector<Variable> scope, const Costs &costs);
-  void addTerm(std::vector<Variable> scope, const std::vector<std::vector<int>> &classes,
-               std::vector<double> costs) {
-    addTerm(std::move(scope), intern(classes, std::move(costs)));
+  /// Variables of a scope are distinct. Gives the term's number.
+  int addTerm(std::vector<Variable> scope, const Costs &costs);
+  int addTerm(std::vector<Variable> scope, const std::vector<std::vector<int>> &classes,
+              std::vector<double> costs) {
+    return addTerm(std::move(scope), intern(classes, std::move(costs)));
   }
+  /// Gives a term other costs of the same classes, before anything is solved.
+  void setCosts(int term, std::vector<double> costs);
 
   struct Solution {
     std::vector<int> choices;

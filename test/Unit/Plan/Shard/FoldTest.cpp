@@ -153,8 +153,9 @@ TEST(Fold, ShardsAsWithoutIt) {
         options.secondsPerByte = secondsPerByte;
         options.sequenceParallel = sp;
         auto expected = ShardingSolver(whole, facts, on, degrees, options).solve();
-        auto found = ShardingSolver(folding->problem, foldedFacts, on, degrees, options)
-                         .solveFolded(*folding);
+        auto found =
+            ShardingSolver(folding->problem, foldedFacts, on, degrees, options, nullptr, &*folding)
+                .solveFolded();
         ASSERT_TRUE(expected && found && *found) << summary(degrees);
         EXPECT_NEAR((*found)->seconds, expected->seconds, 1e-11 * expected->seconds);
         EXPECT_EQ((*found)->gap, expected->gap);
@@ -192,8 +193,9 @@ TEST(Fold, ProfilesAsWithoutIt) {
     for (double secondsPerByte : {0.0, 1e-10, 1e-9}) {
       SolverOptions options;
       options.secondsPerByte = secondsPerByte;
-      auto found = ShardingSolver(folding->problem, foldedFacts, on, degrees, options)
-                       .solveFolded(*folding);
+      auto found =
+          ShardingSolver(folding->problem, foldedFacts, on, degrees, options, nullptr, &*folding)
+              .solveFolded();
       ASSERT_TRUE(found && *found);
       Plan plan = (*found)->plan, wholePlan = unfold(*folding, whole, plan);
       for (Recompute kind : {Recompute::None, Recompute::Selective, Recompute::Full})
