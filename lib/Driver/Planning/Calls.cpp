@@ -104,7 +104,7 @@ Outcome<Candidate> CallsPlanner::run(plan::SearchOptions asked) {
   }
   if (best || !failure)
     return best;
-  if (failure->closestPlan)
+  if (failure->closestPlan && planner.tellsFailure)
     failure->closestPlan->remedy = plan::findRemedy(whole.problem, cluster, asked);
   return fail(withCapacity(planner, whole, *failure));
 }

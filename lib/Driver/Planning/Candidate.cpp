@@ -100,6 +100,7 @@ plan::SearchOptions searchOptions(const Planner &planner, const Candidate &candi
   // For CPUs `dtc plan` answers what `dtc compile` would do.
   asked.executable = !options.onlyPlan || options.target == Target::CPU;
   asked.workspace = candidate.workspace.get();
+  asked.adviseOtherwise = planner.tellsFailure;
   // Of how many samples statistics are is the user's to say: by default those of all.
   asked.fixedCalls = candidate.step.batch.numMicrobatches > 1 ||
                      (changesBuffers(candidate.step) && !pins.microBatch);

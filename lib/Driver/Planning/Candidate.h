@@ -19,6 +19,8 @@ struct Planner {
   Environment &env;
   const Request &request;
   const import::ModelFile &file;
+  /// Whether it is told why there is no plan. What would help is found only then.
+  bool tellsFailure = true;
 };
 
 /// A step whose batch is cut in one way, and a plan of it.

@@ -41,7 +41,7 @@ plan::Error withCapacity(const Planner &planner, const Candidate &whole,
   plan::Error error{report::failureText(failure), failure.category};
   const plan::Spec &spec = planner.request.spec;
   bool isWorstCase = !spec.capacity || spec.capacity->isWorstCase();
-  if (!failure.closestPlan || !isWorstCase || !hasSlots(whole.step))
+  if (!planner.tellsFailure || !failure.closestPlan || !isWorstCase || !hasSlots(whole.step))
     return error;
   error.message += "; experts have slots for the worst case";
   std::vector<plan::ExpertCapacity> fewer;

@@ -130,7 +130,8 @@ static Failure checkMemory(const Planner &planner, const Candidate &whole,
   if (search.predicted.fits() || options.onlyPlan || options.until <= Phase::Plan)
     return std::nullopt;
   plan::ClosestPlan closest{search.plan.degrees, search.predicted};
-  closest.remedy = plan::findRemedy(whole.problem, planner.request.cluster, asked);
+  if (planner.tellsFailure)
+    closest.remedy = plan::findRemedy(whole.problem, planner.request.cluster, asked);
   return fail(withCapacity(planner, whole, closest));
 }
 
@@ -230,11 +231,12 @@ static Outcome<Planned> readPlan(const Planner &planner, Candidate candidate) {
 // The phase
 //===----------------------------------------------------------------------===//
 
-/// The plan of the step as it is.
+/// The plan of a step. `tellsFailure` as the planner has it.
 static Outcome<Planned> planStep(Environment &env, const Request &request,
-                                 const import::ModelFile &file, Trained trained) {
+                                 const import::ModelFile &file, Trained trained,
+                                 bool tellsFailure = true) {
   Request closed = request;
-  Planner planner{env, closed, file};
+  Planner planner{env, closed, file, tellsFailure};
   auto whole = prepare(planner, std::move(trained));
   if (!whole)
     return whole.category();
@@ -290,7 +292,7 @@ static Outcome<Planned> planFastest(Environment &env, const Request &request,
       auto step = Said().during([&] { return importForTraining(other, file); });
       if (!step || sameShapes(*step)) // nothing could be padded
         return ErrorCategory::Failed;
-      return planStep(env, other, file, std::move(*step));
+      return planStep(env, other, file, std::move(*step), /*tellsFailure=*/false);
     });
     if (!planned || (best && !isFaster(chosenIn(planned->search), chosenIn(best->search))))
       continue;
