@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import gpu_functions
+import gpu_mixtures
 import gpu_nccl
 import gpu_sanitizer
 import gpu_speed
@@ -192,6 +193,15 @@ def part_autotune(machine: Machine, cases: list):
         yield case["name"], good, "; ".join(run[1] for run in found)
 
 
+def part_mixtures(machine: Machine, cases: list):
+    """Tokens/s of a mixture of experts with slots in tiles, against slots for the worst case."""
+    models = json.loads((HERE / "cases.json").read_text())["mixtures"]
+    if not models:
+        yield "tiles", None, "packed without --speed"
+    for model in models:
+        yield from gpu_mixtures.rows(machine, HERE / "models", model)
+
+
 def part_speed(machine: Machine, cases: list):
     """Tokens/s against PyTorch's best in the same run, predicted against measured steps, and the bandwidth of kernels against a copy's."""
     models = json.loads((HERE / "cases.json").read_text())["speed"]
@@ -206,8 +216,8 @@ def part_speed(machine: Machine, cases: list):
 # what is only slow. What PyTorch is compared in comes last, and takes what the others leave.
 PARTS = {"device": part_device, "train": part_train, "planner": part_planner, "functions": part_functions, "nccl": part_nccl,
          "shared": part_shared, "sanitizer": part_sanitizer, "calibrate": part_calibrate, "autotune": part_autotune,
-         "processes": part_processes, "speed": part_speed}
+         "processes": part_processes, "mixtures": part_mixtures, "speed": part_speed}
 # What each may take, or its share of a limit. An H200 had 41 of 48 tests of the device left after 14 seconds, as cuDNN compiles an
 # engine for each attention. The others took 17, 0, 1, 2, 17, 56 (not all), 3, 12, 0 and 156 (not all).
 SECONDS = {"device": 100, "train": 60, "planner": 10, "functions": 15, "nccl": 20, "shared": 60, "sanitizer": 150, "calibrate": 25,
-           "autotune": 30, "processes": 40, "speed": 360}
+           "autotune": 30, "processes": 40, "mixtures": 30, "speed": 360}

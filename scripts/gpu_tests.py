@@ -28,13 +28,14 @@ import time
 BEGUN = time.monotonic()
 
 import gpu_functions  # noqa: E402
+import gpu_mixtures  # noqa: E402
 import gpu_parts  # noqa: E402
 import gpu_speed  # noqa: E402
 from gpu_machine import HERE, Machine, Shares  # noqa: E402
 from gpu_page import Page, PartRun, Place, command_line  # noqa: E402
 
 ROOT = HERE.parent
-SCRIPTS = ["gpu_tests.py", "gpu_machine.py", "gpu_parts.py", "gpu_page.py", "gpu_functions.py", "gpu_nccl.py", "gpu_planner.py",
+SCRIPTS = ["gpu_tests.py", "gpu_machine.py", "gpu_parts.py", "gpu_page.py", "gpu_functions.py", "gpu_mixtures.py", "gpu_nccl.py", "gpu_planner.py",
            "gpu_sanitizer.py", "gpu_speed.py"]
 NO_GPU = 4
 RESERVE = 5.0  # seconds of a limit for what isn't a part
@@ -93,6 +94,19 @@ def speed_models(quick: bool, folder: pathlib.Path) -> list[tuple[pathlib.Path, 
     return found
 
 
+def mixture(quick: bool, folder: pathlib.Path) -> tuple[pathlib.Path, dict, list]:
+    """Likewise, of a mixture of experts."""
+    if quick:
+        return ROOT / "test" / "models" / "mixtral.onnx", {"name": "mixtral-tiny", "vocabulary": 512, "sequence": 32, "batches": [4]}, []
+    import graphs
+
+    name, sizes, batch = gpu_mixtures.MODEL
+    dimensions = graphs.Dimensions(**sizes)
+    buffers = rotary_buffers(graphs.build(dimensions), folder / f"{name}.buffers.safetensors")
+    model = {"name": name, "vocabulary": dimensions.vocabulary, "sequence": dimensions.sequence, "batches": [batch]}
+    return graphs.export(dimensions), model, ["--init", *buffers]
+
+
 def rotary_buffers(network, path: pathlib.Path) -> list:
     """Flags that give the frequencies of rotary embeddings, which the exported graph names without data."""
     from safetensors.torch import save_file
@@ -133,8 +147,10 @@ def pack(folder: pathlib.Path, cases: list, build: pathlib.Path, quick: bool, sp
         shutil.copy(HERE / script, folder / script)
     models_to_time = speed_models(quick, folder / "models") if speed else []
     timed = [gpu_speed.pack_model(folder / "models", build, *model) for model in models_to_time]
+    mixtures = [gpu_mixtures.pack(folder / "models", build, *mixture(quick, folder / "models"))] if speed else []
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
-    (folder / "cases.json").write_text(json.dumps({"commit": commit.stdout.strip() or "unknown", "cases": packed, "speed": timed}, indent=1))
+    (folder / "cases.json").write_text(json.dumps({"commit": commit.stdout.strip() or "unknown", "cases": packed, "speed": timed, "mixtures": mixtures},
+                                                   indent=1))
     archive = pathlib.Path(shutil.make_archive(str(folder), "gztar", folder.parent, folder.name))
     print(f"{folder}: {len(packed)} artifacts; {archive}: {archive.stat().st_size >> 20} MiB")
 

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 import types
@@ -185,3 +186,27 @@ def test_packed_without_speed_is_said(tmp_path):
     subprocess.run([sys.executable, ROOT / "scripts" / "gpu_tests.py", "pack", "--quick", "--build", BIN.parent, folder], check=True)
     done = run(folder, tmp_path / "page.md", "--part", "speed")
     assert done.returncode == 1 and "speed: tokens/s: not run: packed without --speed" in done.stdout
+
+
+def test_tiles_are_timed_against_the_worst_case(tmp_path, monkeypatch):
+    """A mixture is packed and runs in both ways; which one is faster says only a true GPU."""
+    monkeypatch.syspath_prepend(ROOT / "scripts")
+    import gpu_mixtures
+    import gpu_tests
+
+    model = gpu_mixtures.pack(tmp_path, BIN.parent, *gpu_tests.mixture(True, tmp_path))
+    files = [tmp_path / artifact["file"] for artifact in model["artifacts"]]
+    assert [len(re.findall(rb"products_\d+", file.read_bytes())) > 0 for file in files] == [False, True]
+    assert all(set(artifact["predicted_s"]) == {"H100", "H200"} for artifact in model["artifacts"])
+
+    seconds = {"worst": 0.020, "tiles": 0.008}
+
+    def train(command):
+        step = seconds[command[1].stem.split("-")[-1]]
+        command[command.index("--log") + 1].write_text("\n".join(json.dumps({"step_time_s": step}) for _ in range(20)))
+        return 0, ""
+
+    monkeypatch.setattr(gpu_mixtures.gpu_speed, "MemoryWatch", lambda: contextlib.nullcontext(types.SimpleNamespace(most=0)))
+    rows = list(gpu_mixtures.rows(StubMachine(["NVIDIA H100"], {"dtc-run": train}), tmp_path, model))
+    assert rows[-1] == ("mixtral-tiny: tiles", True, "2.50 of the tokens/s of the worst case")
+    assert rows[1][:2] == ("mixtral-tiny: capacity=tiles", True) and rows[1][2].startswith("16000 tokens/s, 8.00 ms a step, predicted")
