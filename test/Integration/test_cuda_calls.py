@@ -44,7 +44,7 @@ def test_steps_wait_for_nothing(compiled, tmp_path):
     assert many["cuGraphLaunch"] - few["cuGraphLaunch"] == 10 * ranks
     for name in (*WAITS, "cuMemAlloc", "cuStreamBeginCapture", "cuGraphInstantiateWithFlags"):
         assert few[name] == many[name], name
-    assert few["cuMemAlloc"] == ranks  # one arena
+    assert few["cuMemAlloc"] == ranks * (1 if ranks == 1 else 2)  # an arena; ranks of several connect with an element
 
 
 def test_a_step_that_is_no_graph_has_the_same_bits(compiled, tmp_path):
@@ -59,10 +59,11 @@ def test_a_step_that_is_no_graph_has_the_same_bits(compiled, tmp_path):
 
 def test_one_hardware_queue_is_enough(tmp_path):
     """A driver may map all streams to it, and NCCL may carry out its calls one after another: their order waits for nothing
-    that comes later."""
+    that comes later. An NCCL before 2.26 keeps no order of its own, so that dtc-run does."""
     artifact = tmp_path / "m.dtc"
     check_call("dtc", "compile", MODELS / "gpt2.onnx", "--target", "cuda", "--loss", "cross_entropy", "--global-batch", 8,
                "--devices", 4, "--plan", "dp=2,pp=2,zero=3,micro_batch=1", "-o", artifact)
     _, expected, _ = run(tmp_path, artifact, 3)
-    _, found, _ = run(tmp_path, artifact, 3, DTC_EMULATED_GPU_QUEUES="1")
-    assert found == expected
+    for setting in ({"DTC_EMULATED_GPU_QUEUES": "1"}, {"DTC_EMULATED_NCCL_VERSION": "22502"}):
+        _, found, _ = run(tmp_path, artifact, 3, **setting)
+        assert found == expected

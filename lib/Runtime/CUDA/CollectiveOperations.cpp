@@ -226,8 +226,9 @@ Status CollectiveOperation::perform(std::span<const Address> addresses) {
       return copyBytes(target, source, operand.bytes);
     });
   DTC_CUDA_TRY(forEach([&](auto &...operand) { return pack(operand...); }));
-  DTC_CUDA_TRY(group->perform(
-      call, [&] { return forEach([&](auto &...operand) { return exchange(operand...); }); }));
+  DTC_CUDA_TRY(group->perform(call, queue.stream, [&] {
+    return forEach([&](auto &...operand) { return exchange(operand...); });
+  }));
   return forEach([&](auto &...operand) { return unpack(operand...); });
 }
 
@@ -354,7 +355,7 @@ public:
         bytes(spec.bytes) {}
 
   Status issue(std::span<const Address> addresses) override {
-    return group.perform(call, [&] {
+    return group.perform(call, queue.stream, [&] {
       for (size_t i = 0; i < bytes.size(); ++i)
         if (bytes[i] > 0)
           DTC_CUDA_TRY(exchange(addresses[i], bytes[i]));

@@ -103,7 +103,8 @@ public:
     if (!progress.groupKeys().empty() && !sharesGpu())
       if (Result<uint64_t> used = gpu->usedBytes())
         usedBefore = *used;
-    return meetRanks(communicator, progress, tuner ? &*tuner : nullptr);
+    DTC_CUDA_TRY(meetRanks(communicator, progress, tuner ? &*tuner : nullptr));
+    return connectRanks();
   }
 
   Status status() const override { return progress.status(); }
@@ -117,6 +118,19 @@ public:
   }
 
 private:
+  Status connectRanks() {
+    if (sharesGpu() || progress.groupKeys().empty())
+      return Status::ok();
+    auto element = gpu->allocateDevice(sizeof(float));
+    if (!element)
+      return element.status();
+    auto queue = CudaQueue::create(*gpu, progress, {"connecting", QueueKind::Collective});
+    if (!queue)
+      return queue.status();
+    DTC_CUDA_TRY(progress.connectGroups((*element)->base(), (*queue)->stream));
+    return (*queue)->synchronize();
+  }
+
   MadeOperation make(CudaQueue &queue, const LaunchSpec &spec, const std::string &) {
     return makeLaunch(queue, spec, *kernels);
   }

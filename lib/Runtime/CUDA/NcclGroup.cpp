@@ -6,6 +6,12 @@
 
 namespace dtc::rt::cuda {
 
+RankProgress::~RankProgress() {
+  endGroups();
+  if (lastCall)
+    gpu.driver.cuEventDestroy_v2(lastCall);
+}
+
 void RankProgress::useEnds() {
   if (--uses == 0)
     endGroups();
@@ -27,13 +33,14 @@ Result<NcclGroup *> RankProgress::group(const GroupKey &key, const ExchangeCall 
   Result<const Nccl *> nccl = library.get();
   if (!nccl)
     return nccl.status();
-  return &addGroup(**nccl, key, call.kind + " at " + call.name);
+  return &addGroup(**nccl, key, call.kind + " at " + call.name, call.isMessage);
 }
 
-NcclGroup &RankProgress::addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall) {
+NcclGroup &RankProgress::addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall,
+                                  bool isChannel) {
   auto position = std::ranges::find(key.ranks, communicator.rank()) - key.ranks.begin();
   auto made = std::make_unique<NcclGroup>(*this, nccl, book.find(key), static_cast<int>(position),
-                                          std::move(firstCall));
+                                          std::move(firstCall), isChannel);
   return *groups.emplace(key, std::move(made)).first->second;
 }
 
@@ -60,6 +67,38 @@ Status RankProgress::beginGroups(const std::vector<std::vector<GroupKey>> &group
     if (Status status = group->begin(); !status.isOk())
       return status;
   }
+  return beginOrder(**nccl);
+}
+
+Status RankProgress::beginOrder(const Nccl &nccl) {
+  constexpr int kFirstWithOrder = 22600;
+  int version = 0;
+  if (!nccl.ncclGetVersion || groups.size() < 2)
+    return Status::ok();
+  DTC_CUDA_TRY(DTC_CUDA_CALL(nccl, ncclGetVersion, &version));
+  return version >= kFirstWithOrder
+             ? Status::ok()
+             : DTC_CUDA_CALL(gpu.driver, cuEventCreate, &lastCall, CU_EVENT_DISABLE_TIMING);
+}
+
+/// What is recorded begins after all that was called before.
+Status RankProgress::followLastCall(CUstream stream) const {
+  if (!lastCall || lastRecording != recording)
+    return Status::ok();
+  return DTC_CUDA_CALL(gpu.driver, cuStreamWaitEvent, stream, lastCall, CU_EVENT_WAIT_DEFAULT);
+}
+
+Status RankProgress::noteCall(CUstream stream) {
+  if (!lastCall)
+    return Status::ok();
+  lastRecording = recording;
+  return DTC_CUDA_CALL(gpu.driver, cuEventRecord, lastCall, stream);
+}
+
+Status RankProgress::connectGroups(Address element, CUstream stream) {
+  for (auto &[key, group] : groups)
+    if (Status status = group->connect(element, stream); !status.isOk())
+      return status;
   return Status::ok();
 }
 
@@ -252,6 +291,17 @@ Status NcclGroup::begin() {
   config.blocking = 0;
   return DTC_CUDA_CALL(nccl, ncclCommInitRankConfig, &comm, size(), *id, position, &config)
       .in(place());
+}
+
+Status NcclGroup::connect(Address element, CUstream stream) {
+  auto call = std::make_shared<ExchangeCall>(ExchangeCall{"connecting", firstCall, "a first call"});
+  return perform(call, stream, [&] {
+    if (!isChannel)
+      return DTC_CUDA_CALL(nccl, ncclAllReduce, element, element, 1, ncclFloat32, ncclSum, comm,
+                           stream);
+    return position == 0 ? DTC_CUDA_CALL(nccl, ncclSend, element, 1, ncclUint8, 1, comm, stream)
+                         : DTC_CUDA_CALL(nccl, ncclRecv, element, 1, ncclUint8, 0, comm, stream);
+  });
 }
 
 Status NcclGroup::settle() {

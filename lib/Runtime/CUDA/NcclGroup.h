@@ -2,8 +2,9 @@
 //
 // Once all ranks have prepared their operations they know which communicators are needed. One of
 // all ranks is split into the others (GroupSplits.h). Where that can't be, or saves nothing, each
-// is made anew. None of these blocks: a rank waits for the others only when it first uses one. So
-// the order doesn't matter. Splits come one after another, in the same order on all ranks.
+// is made anew. None of these blocks, so that the order doesn't matter. Splits come one after
+// another, in the same order on all ranks. NCCL connects the ranks of a communicator in their first
+// call, on the host. So they make one, in the same order, too: issuing a step waits for nobody.
 #pragma once
 
 #include "Gpu.h"
@@ -42,13 +43,15 @@ public:
                LoadedOnce<Nccl> &library)
       : gpu(gpu), communicator(communicator), book(book), library(library),
         wholeLimit(communicator.timeLimit()) {}
-  ~RankProgress() { endGroups(); }
+  ~RankProgress();
 
   /// The group of these ranks, which this rank takes part in; `call` is the first.
   Result<NcclGroup *> group(const GroupKey &key, const ExchangeCall &call);
   std::vector<GroupKey> groupKeys() const;
   /// Makes the communicators, when all ranks have said which groups they need.
   Status beginGroups(const std::vector<std::vector<GroupKey>> &groupsOfRanks);
+  /// Makes a first call on each, with an element of memory that is nobody's.
+  Status connectGroups(Address element, CUstream stream);
 
   /// Ends the run; the first failure is kept. Returns the reason.
   Status fail(Status reason);
@@ -62,6 +65,10 @@ public:
   uint64_t currentRecording() const { return recording; }
   /// Before a call of NCCL.
   Status announce(NcclGroup &group, const std::shared_ptr<const ExchangeCall> &call);
+  /// NCCL before 2.26 may launch what is called on several communicators in any order. Ranks would
+  /// wait for each other crosswise. There, a call waits for the one before, on the GPU.
+  Status followLastCall(CUstream stream) const;
+  Status noteCall(CUstream stream);
   /// Waits until poll(), a Result<bool>, is true; until the run ends, or for the time limit in
   /// which no other rank has done anything.
   template <typename Poll> Status await(Poll &&poll);
@@ -71,10 +78,13 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
+  /// Where the library is too old to keep the order of calls itself.
+  Status beginOrder(const Nccl &nccl);
   /// Whether the library splits communicators; where it is too old, rank 0 says so.
   bool canSplit(const Nccl &nccl) const;
   Status split(const Nccl &nccl, const GroupSplits &splits);
-  NcclGroup &addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall);
+  NcclGroup &addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall,
+                      bool isChannel = false);
   /// An error of this rank's communicators, or that of another rank.
   Status interruption();
   struct Waiting {
@@ -100,6 +110,8 @@ private:
   std::map<GroupKey, std::unique_ptr<NcclGroup>> groups;
   std::vector<std::thread> aborts;
   int uses = 0;
+  CUevent lastCall = nullptr; ///< of NCCL; null where the library keeps the order itself
+  uint64_t lastRecording = 0; ///< that it belongs to
   uint64_t recording = 0, recordings = 0;
   std::vector<RecordedCall> recordedCalls;
   Status failure = Status::ok();
@@ -109,9 +121,9 @@ private:
 class NcclGroup {
 public:
   NcclGroup(RankProgress &progress, const Nccl &nccl, std::shared_ptr<GroupLedger> ledger,
-            int position, std::string firstCall)
+            int position, std::string firstCall, bool isChannel)
       : progress(progress), nccl(nccl), ledger(std::move(ledger)), position(position),
-        firstCall(std::move(firstCall)) {}
+        firstCall(std::move(firstCall)), isChannel(isChannel) {}
   ~NcclGroup();
 
   int size() const { return static_cast<int>(ledger->ranks().size()); }
@@ -123,13 +135,15 @@ public:
   void takePart() { ledger->takePart(position); }
   /// Makes the child's communicator, with all ranks of this one. Of some there is no child.
   Status split(int color, NcclGroup *child);
+  /// The first call: a sum, or a message.
+  Status connect(Address element, CUstream stream);
   /// Writes down that this rank makes the call.
   Status enter(const std::shared_ptr<const ExchangeCall> &call) {
     return ledger->enter(position, call);
   }
   /// Makes the calls that `calls`, a function that returns a Status, asks of NCCL as one.
   template <typename Calls>
-  Status perform(const std::shared_ptr<const ExchangeCall> &call, Calls &&calls);
+  Status perform(const std::shared_ptr<const ExchangeCall> &call, CUstream stream, Calls &&calls);
 
   Status asyncError() const;
   /// Who it is, and what its communicator is for.
@@ -154,6 +168,7 @@ private:
   std::shared_ptr<GroupLedger> ledger;
   int position;
   std::string firstCall;
+  bool isChannel;                ///< of messages from its first rank to its second
   ncclComm_t comm = nullptr;     ///< null once it was released
   ncclComm_t incoming = nullptr; ///< what a split makes
   bool hasBegun = false;
@@ -184,7 +199,8 @@ template <typename Poll> Status RankProgress::await(Poll &&poll) {
 }
 
 template <typename Calls>
-Status NcclGroup::perform(const std::shared_ptr<const ExchangeCall> &call, Calls &&calls) {
+Status NcclGroup::perform(const std::shared_ptr<const ExchangeCall> &call, CUstream stream,
+                          Calls &&calls) {
   if (!hasBegun)
     if (Status status = begin(); !status.isOk())
       return status;
@@ -195,6 +211,8 @@ Status NcclGroup::perform(const std::shared_ptr<const ExchangeCall> &call, Calls
     return status;
   if (Status status = progress.announce(*this, call); !status.isOk())
     return progress.fail(std::move(status));
+  if (Status status = progress.followLastCall(stream); !status.isOk())
+    return progress.fail(std::move(status));
   isReady = false;
   Status status = DTC_CUDA_CALL(nccl, ncclGroupStart);
   if (status.isOk())
@@ -204,7 +222,10 @@ Status NcclGroup::perform(const std::shared_ptr<const ExchangeCall> &call, Calls
     status = std::move(ended);
   if (!status.isOk())
     return progress.fail(std::move(status).in(call->kind + " at " + call->name));
-  return settle();
+  if (status = settle(); status.isOk())
+    if (status = progress.noteCall(stream); !status.isOk())
+      return progress.fail(std::move(status));
+  return status;
 }
 
 } // namespace dtc::rt::cuda

@@ -4,6 +4,7 @@
 #include "Emulator/NCCL/Clique.h"
 
 #include <cstring>
+#include <utility>
 
 #define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
 namespace dtc::cuda {
@@ -24,13 +25,21 @@ struct Communicator {
   Device *device;
   bool isBlocking;
   uint64_t splits = 0; // how often this rank has split it
+  bool isConnecting = false, isConnected = false; // only where it doesn't block
   /// A half is there from the start, the other one since the first call, when ranks connect.
   std::shared_ptr<TakenMemory> buffers = nullptr;
   /// Each operation has a copy, which lies on a stream or in a graph.
   std::shared_ptr<int> uses = std::make_shared<int>();
 
-  void connect() const { buffers->growTo(settings().communicatorBytes); }
   Answer state() const { return clique->ask({Request::State}); }
+  void beginConnecting() { isConnecting = !isConnected && !isBlocking; }
+  bool finishConnecting() {
+    if (isConnecting && clique->ask({Request::Connect, rank}).isTrue) {
+      isConnecting = false;
+      isConnected = true;
+    }
+    return !isConnecting;
+  }
 
   /// A split that this rank has asked for, and not all others.
   struct Split {
@@ -50,7 +59,7 @@ struct OpenGroup {
     Messages messages;
   };
   std::vector<Entry> entries;
-  std::vector<Communicator *> initialized;
+  std::vector<Communicator *> initialized, called;
 };
 thread_local OpenGroup group;
 thread_local std::string lastError;
@@ -90,6 +99,8 @@ Communicator &usable(ncclComm_t handle) {
           "the communicator is used before all of its ranks have joined");
   require(!communicator.split, ncclInvalidUsage,
           "the communicator is used while it is being split");
+  require(communicator.finishConnecting(), ncclInvalidUsage,
+          "the communicator is used while its ranks connect");
   require(state.text.empty(), ncclRemoteError, state.text);
   return communicator;
 }
@@ -104,9 +115,24 @@ ncclResult_t finishJoining(Communicator &communicator) {
   return communicator.state().isTrue ? ncclSuccess : ncclInProgress;
 }
 
-/// The bytes that messages read and write.
+/// Ranks connect in the first call of all, on the host. Until then none's call is over.
+ncclResult_t connect(Communicator &communicator) {
+  communicator.buffers->growTo(settings().communicatorBytes);
+  if (group.depth > 0)
+    group.called.push_back(&communicator);
+  else
+    communicator.beginConnecting();
+  return communicator.isConnecting ? ncclInProgress : ncclSuccess;
+}
+
+/// The bytes that messages read and write. Below 2.26 calls on several communicators may begin in
+/// any order. So a device's calls all write a byte that is in no memory: those that no event orders
+/// are an error.
 Accesses accessesOf(const Messages &messages) {
+  constexpr int kFirstWithOrder = 22600;
   Accesses accesses;
+  if (settings().ncclVersion < kFirstWithOrder)
+    accesses.writes.push_back({0, 1});
   for (const Message &message : messages)
     (message.isSend ? accesses.reads : accesses.writes).push_back(message.range());
   sortAndJoin(accesses.reads);
@@ -152,10 +178,9 @@ ncclResult_t collective(Collective kind, const void *source, void *target, size_
   Message written{false, 0, reinterpret_cast<uint64_t>(target),
                   kind == Collective::AllGather ? all : count, type};
   requireOverlapFree(question, read, written);
-  communicator.connect();
   if (count > 0)
     stream.submit({describe(question), taskOf(communicator, question, {read, written})});
-  return ncclSuccess;
+  return connect(communicator);
 }
 
 void submitMessages() {
@@ -174,7 +199,6 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
   require(peer >= 0 && static_cast<size_t>(peer) < communicator.clique->size, ncclInvalidArgument,
           "there is no rank ", peer);
   bytesOf(type);
-  communicator.connect();
   Message made{isSend, static_cast<unsigned>(peer), reinterpret_cast<uint64_t>(address), count,
                type};
   OpenGroup::Entry *found = nullptr;
@@ -186,7 +210,7 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
   found->messages.push_back(made);
   if (group.depth == 0)
     submitMessages();
-  return ncclSuccess;
+  return connect(communicator);
 }
 
 /// As NCCL does before a communicator goes: its work must have ended, and every graph must be
@@ -302,9 +326,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   return enterLibrary(__func__, [&] {
     Communicator &asked = handles<Communicator>().find(comm);
     Answer state = asked.state();
-    *error = !state.text.empty()                  ? ncclRemoteError
-             : state.isTrue && finishSplit(asked) ? ncclSuccess
-                                                  : ncclInProgress;
+    *error = !state.text.empty()                                              ? ncclRemoteError
+             : state.isTrue && asked.finishConnecting() && finishSplit(asked) ? ncclSuccess
+                                                                              : ncclInProgress;
     return ncclSuccess;
   });
 }
@@ -341,7 +365,13 @@ ncclResult_t ncclGroupEnd() {
     group.initialized.clear();
     for (Communicator *communicator : initialized)
       communicator->clique->ask({Request::AwaitComplete, communicator->rank});
-    return ncclSuccess;
+    ncclResult_t result = ncclSuccess;
+    for (Communicator *communicator : std::exchange(group.called, {})) {
+      communicator->beginConnecting();
+      if (communicator->isConnecting)
+        result = ncclInProgress;
+    }
+    return result;
   });
 }
 

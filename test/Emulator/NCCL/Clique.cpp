@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <set>
 
 namespace dtc::emulator {
 
@@ -66,6 +67,9 @@ private:
       await(lock, question.rank, concat("the initialization of a communicator of ", size, " ranks"),
             [&] { return isComplete(); });
       break;
+    case Request::Connect:
+      connecting.insert(question.rank);
+      return {connecting.size() == size};
     case Request::Collect:
       collect(lock, question, messages);
       break;
@@ -227,6 +231,7 @@ private:
   std::condition_variable changed;
   std::vector<std::optional<Device *>> members; // by rank; none until it has joined
   std::vector<uint64_t> rounds;                 // how many collectives each rank has begun
+  std::set<unsigned> connecting;
   std::map<uint64_t, Round> open;
   std::map<std::pair<unsigned, unsigned>, std::deque<Pending>> sends,
       receives; // by source and target

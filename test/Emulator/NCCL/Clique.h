@@ -21,7 +21,16 @@ std::string nameOf(cuda::ncclDataType_t type);
 std::vector<std::byte> reduce(const std::vector<const std::byte *> &inputs, size_t count,
                               cuda::ncclDataType_t type, cuda::ncclRedOp_t operation);
 
-enum class Request : uint32_t { Join, State, AwaitComplete, Collect, Exchange, Split, Abort };
+enum class Request : uint32_t {
+  Join,
+  State,
+  AwaitComplete,
+  Connect, ///< of a rank's first call: the host connects ranks before any goes to its stream
+  Collect,
+  Exchange,
+  Split,
+  Abort
+};
 enum class Collective : uint32_t { AllReduce, AllGather, ReduceScatter };
 
 /// What a rank asks of its clique.
@@ -56,7 +65,8 @@ struct Message {
 using Messages = std::vector<Message>;
 
 struct Answer {
-  /// Of a state: all ranks have joined. Of a split: all have asked. Else: it wasn't aborted.
+  /// Of a state: all ranks have joined. Of a first call or a split: all have asked. Else: it
+  /// wasn't aborted.
   bool isTrue = true;
   unsigned rank = 0, ranks = 0; ///< of the part of a split
   std::string text = "";        ///< of a state: the first failure, or empty

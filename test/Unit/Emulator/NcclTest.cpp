@@ -40,6 +40,15 @@ struct Rank {
   }
 };
 
+/// What a call of a communicator that doesn't block ends with.
+ncclResult_t settled(ncclComm_t comm, ncclResult_t state) {
+  while (state == ncclInProgress) {
+    std::this_thread::yield();
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+  }
+  return state;
+}
+
 class NcclTest : public ::testing::Test {
 protected:
   static constexpr unsigned kRanks = 4;
@@ -69,11 +78,7 @@ protected:
         config.blocking = blocks;
         ncclResult_t state =
             ncclCommInitRankConfig(&made.comm, kRanks, id, static_cast<int>(rank), &config);
-        while (!blocks && state == ncclInProgress) {
-          std::this_thread::yield();
-          ASSERT_EQ(ncclCommGetAsyncError(made.comm, &state), ncclSuccess);
-        }
-        ASSERT_EQ(state, ncclSuccess);
+        ASSERT_EQ(settled(made.comm, state), ncclSuccess);
         body(made);
         cuStreamDestroy_v2(made.stream);
       });
@@ -159,19 +164,40 @@ TEST_F(NcclTest, SplitsThatDoNotBlock) {
         ncclConfig_t config;
         config.blocking = 0;
         const int color = rank.number == 3 ? -1 : 0;
-        ncclResult_t state =
-            ncclCommSplit(rank.comm, color, static_cast<int>(rank.number), &part, &config);
-        while (state == ncclInProgress) {
-          std::this_thread::yield();
-          ASSERT_EQ(ncclCommGetAsyncError(rank.comm, &state), ncclSuccess);
-        }
-        ASSERT_EQ(state, ncclSuccess);
+        ASSERT_EQ(settled(rank.comm, ncclCommSplit(rank.comm, color, static_cast<int>(rank.number),
+                                                   &part, &config)),
+                  ncclSuccess);
         ASSERT_EQ(part == nullptr, color < 0);
         void *one = rank.upload({float(rank.number)}), *all = rank.upload({9, 9, 9});
         if (part)
-          ASSERT_EQ(ncclAllGather(one, all, 1, ncclFloat32, part, rank.stream), ncclSuccess);
+          ASSERT_EQ(settled(part, ncclAllGather(one, all, 1, ncclFloat32, part, rank.stream)),
+                    ncclSuccess);
         EXPECT_EQ(rank.download(all, 3),
                   part ? (std::vector<float>{0, 1, 2}) : (std::vector<float>{9, 9, 9}));
+      },
+      /*blocks=*/false);
+}
+
+/// Whose first call is over has met the first calls of all others.
+TEST_F(NcclTest, RanksConnectInTheirFirstCall) {
+  std::latch areLooking{kRanks - 1};
+  run(
+      [&](Rank &rank) {
+        void *sum = rank.upload({1});
+        if (rank.number == 0)
+          areLooking.wait();
+        ncclResult_t state =
+            ncclAllReduce(sum, sum, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
+        if (rank.number != 0) {
+          EXPECT_EQ(state, ncclInProgress);
+          EXPECT_EQ(ncclAllReduce(sum, sum, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
+                    ncclInvalidUsage);
+          areLooking.count_down();
+        }
+        ASSERT_EQ(settled(rank.comm, state), ncclSuccess);
+        EXPECT_EQ(ncclAllReduce(sum, sum, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
+                  ncclSuccess);
+        EXPECT_EQ(rank.download(sum, 1), (std::vector<float>{16}));
       },
       /*blocks=*/false);
 }
