@@ -58,7 +58,7 @@ struct Side {
   Value shared;         ///< of two tiles in the block's memory
   int64_t tile, extent; ///< of what isn't summed
   int64_t outer, depth; ///< strides, of that and of k
-  int64_t batchPlace;   ///< of the operand's strides
+  bool isLhs;
 
   bool isDeepInside() const { return depth == 1; }
   /// Of the block's memory: elements of a row, and of a tile.
@@ -179,8 +179,9 @@ Value TileEmitter::sharedArray(StringRef name, Type type, int64_t count) {
 void TileEmitter::makeSides() {
   const int64_t m = op.getMnk()[0], n = op.getMnk()[1];
   ArrayRef<int64_t> lhs = op.getLhsStrides(), rhs = op.getRhsStrides();
-  sides[0] = {pointers[0], {}, tiles.rows, m, lhs.drop_back().back(), lhs.back(), 0};
-  sides[1] = {pointers[1], {}, ProductTiles::kColumns, n, rhs.back(), rhs.drop_back().back(), 1};
+  sides[0] = {pointers[0], {}, tiles.rows, m, lhs.drop_back().back(), lhs.back(), true};
+  sides[1] = {pointers[1], {}, ProductTiles::kColumns, n, rhs.back(), rhs.drop_back().back(),
+              false};
   sides[0].shared = sharedArray("_lhs", builder.getI16Type(), 2 * sides[0].elements());
   sides[1].shared = sharedArray("_rhs", builder.getI16Type(), 2 * sides[1].elements());
 }
@@ -226,8 +227,7 @@ void TileEmitter::keep(const Side &side, Value buffer, ValueRange accesses) {
 Values TileEmitter::matrices(const Side &side, Value buffer, Value outer, int64_t depth) {
   Value matrix = over(lane, 8), row = modulo(lane, 8);
   Value fast = times(modulo(matrix, 2), 8), slow = times(over(matrix, 2), 8);
-  const bool isLhs = side.batchPlace == 0;
-  Value outerHalf = isLhs ? fast : slow, depthHalf = isLhs ? slow : fast;
+  Value outerHalf = side.isLhs ? fast : slow, depthHalf = side.isLhs ? slow : fast;
   Value inOuter = plus(outer, outerHalf), inDepth = plus(depthHalf, depth);
   if (side.isDeepInside())
     inOuter = plus(inOuter, row);
