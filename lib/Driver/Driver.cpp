@@ -39,16 +39,17 @@ static std::string commandError(const CLI::App &app) {
   return "a command is required: " + list;
 }
 
-/// An unknown flag names the nearest known one.
+/// An unknown flag names the nearest known one. It may stand for what is required.
 static ErrorCategory usageError(const CLI::App &app, const Options &options,
                                 const CLI::ParseError &error) {
   const CLI::App *command = &app;
   for (const CLI::App *sub : app.get_subcommands())
     command = sub;
   std::string message = rt::describe(error, *command);
-  if (app.get_subcommands().empty() && dynamic_cast<const CLI::RequiredError *>(&error))
+  const bool lacks = dynamic_cast<const CLI::RequiredError *>(&error);
+  if (lacks && command == &app)
     message = commandError(app);
-  if (dynamic_cast<const CLI::ExtrasError *>(&error)) {
+  else if (lacks || dynamic_cast<const CLI::ExtrasError *>(&error)) {
     std::vector<std::string> known;
     for (const CLI::Option *option : command->get_options())
       for (auto &name : option->get_lnames())

@@ -211,6 +211,12 @@ std::string findEmptyValue(const CLI::App &app) {
 std::string describe(const CLI::ParseError &error, const CLI::App &command) {
   std::string message = error.what();
   std::replace(message.begin(), message.end(), '\n', ' ');
+  if (dynamic_cast<const CLI::ConversionError *>(&error)) // numbers were looked at before
+    for (const CLI::Option *flag : command.get_options())
+      if (const std::string given = flag->get_name() + " = ";
+          message.find(given) != std::string::npos)
+        return flag->get_name() + ": expected no value, got '" +
+               message.substr(message.find(given) + given.size()) + "'";
   if (!dynamic_cast<const CLI::ArgumentMismatch *>(&error))
     return message;
   for (const CLI::Option *option : command.get_options())
@@ -220,7 +226,10 @@ std::string describe(const CLI::ParseError &error, const CLI::App &command) {
         values += (values.empty() ? "" : ", ") + value;
       return option->get_name() + ": given more than once: " + values;
     }
-  return message.substr(0, message.find(':')) + ": expected a value";
+  const std::string name = message.substr(0, message.find(':'));
+  const CLI::Option *option = command.get_option_no_throw(name);
+  const int values = option ? option->get_items_expected_min() : 1;
+  return name + ": expected " + (values > 1 ? std::to_string(values) + " values" : "a value");
 }
 
 Status readArguments(std::vector<std::string> arguments, RunOptions &options) {

@@ -109,6 +109,17 @@ def test_unknown_commands(arguments, words):
     refused(call("dtc", *arguments), 2, *words)
 
 
+@pytest.mark.parametrize("arguments,words", [
+    (["plan", MODELS / "mlp.onnx", "--compare", "dp=1"], "--compare: expected 2 values"),
+    (["plan", MODELS / "mlp.onnx", "--compare", "dp=1", "dp=2", "dp=4"], "--compare: expected 2 values"),
+    (["plan", MODELS / "mlp.onnx", "--json=perhaps"], "--json: expected no value, got 'perhaps'"),
+    (["calibrate", "--outptu", "c.yaml"], "unknown flag --outptu (did you mean --output?)"),
+    (["inspect"], "artifact is required"),
+])
+def test_flags_with_other_values_than_they_take(arguments, words):
+    refused(call("dtc", *arguments), 2, words)
+
+
 def test_merged_initializers_are_refused_for_training_alone(tmp_path):
     text = (ROOT / "test/Import/Inputs/merged.txtpb").read_text()
     model = encode_model(text, tmp_path / "m.onnx")

@@ -64,6 +64,8 @@ TEST(CommandLine, MissingAndWrongValues) {
   expectUsage(call({"a.dtc", "--data"}), "--data: expected a value\n");
   expectUsage(call({"a.dtc", "--data", "x", "--steps", "1", "--steps", "2"}),
               "--steps: given more than once: 1, 2\n");
+  expectUsage(call({"a.dtc", "--data", "x", "--resume=perhaps"}),
+              "--resume: expected no value, got 'perhaps'\n");
 }
 
 TEST(CommandLine, NumbersAreDecimalAndWhole) {
