@@ -12,7 +12,7 @@
 
 namespace dtc::plan {
 
-/// Larger microbatches are as efficient as these: samples, and tokens.
+/// Microbatches of more tokens are as efficient as these.
 static constexpr int64_t kLargestTokens = 65536;
 static constexpr int64_t kLargestChunks = 8, kLargestEvenChunks = 12;
 

@@ -4,6 +4,8 @@
 
 #include "dtc/Plan/Shard/SolverStore.h"
 
+#include <thread>
+
 using namespace dtc::plan;
 using namespace dtc::plan::testing;
 
@@ -98,6 +100,60 @@ TEST(SolverStore, TellsConditionsApart) {
     EXPECT_EQ((*kept)->seconds, own->seconds);
     EXPECT_EQ(store.networks(), ++asked);
   }
+}
+
+/// Threads that ask the same solver at once get what they would get alone.
+TEST(SolverStore, AnswersSeveralThreads) {
+  const Cluster on = cluster("dgx-h100");
+  Problem problem = transformer({2, 1024, 16, 512, 8, 8192});
+  ProblemFacts facts(problem);
+  SolverStore store(on);
+  const SolverStore::Task task{problem, facts, std::make_shared<const OpBundles>(problem, facts)};
+  constexpr size_t kQuestions = 24;
+  std::vector<Plan> alone, together(kQuestions);
+  auto ask = [&](size_t i, SolverStore &of) {
+    SolverOptions options;
+    options.secondsPerByte = kPrices[i % std::size(kPrices)];
+    auto found = of.solve(task, i % 2 ? degreesOf(1, 4) : degreesOf(2, 2), options);
+    return found && *found ? (*found)->plan : Plan{};
+  };
+  for (size_t i = 0; i < kQuestions; ++i) {
+    SolverStore own(on);
+    alone.push_back(ask(i, own));
+  }
+  std::vector<std::thread> threads;
+  for (size_t first = 0; first < 4; ++first)
+    threads.emplace_back([&, first] {
+      for (size_t i = first; i < kQuestions; i += 4)
+        together[i] = ask((i + 6 * first) % kQuestions, store);
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (size_t i = 0; i < kQuestions; ++i)
+    EXPECT_EQ(together[i], alone[(i + 6 * (i % 4)) % kQuestions]) << i;
+  EXPECT_EQ(store.networks(), 2);
+}
+
+/// The one that was not asked for longest is forgotten, and built again.
+TEST(SolverStore, ForgetsSolvers) {
+  const Cluster on = cluster("dgx-h100");
+  Problem problem = transformer({1, 64, 4, 32, 8, 128});
+  ProblemFacts facts(problem);
+  SolverStore store(on);
+  const SolverStore::Task task{problem, facts, std::make_shared<const OpBundles>(problem, facts)};
+  auto ask = [&](int64_t microbatches) {
+    SolverOptions options;
+    options.numMicrobatches = microbatches;
+    auto found = store.solve(task, degreesOf(1, 2), options);
+    EXPECT_TRUE(found && *found);
+    return store.networks();
+  };
+  for (int64_t i = 1; i <= 32; ++i)
+    EXPECT_EQ(ask(i), i);
+  EXPECT_EQ(ask(1), 32);
+  EXPECT_EQ(ask(33), 33);
+  EXPECT_EQ(ask(1), 33);
+  EXPECT_EQ(ask(2), 34) << "it was asked before all others";
 }
 
 } // namespace
