@@ -107,8 +107,6 @@ def old_node(op: str, shape: list[int], *stored: numpy.ndarray, outputs: int = 1
 
 def old_models() -> None:
     """Forms that later opsets have no more, by onnxruntime."""
-    import onnxruntime
-
     f32 = lambda *values: numpy.array(values, numpy.float32)
     forms = {
         7: [old_node("Squeeze", [1, 3, 1], axes=[0]), old_node("Unsqueeze", [2, 3], axes=[0, 2]),
@@ -129,21 +127,52 @@ def old_models() -> None:
         18: [old_node("GroupNormalization", [2, 4, 3], f32(1, 2), f32(0, 1), num_groups=2)],
     }
     for opset, models in forms.items():
-        parts = []
-        for number, model in enumerate(models):
-            del model.opset_import[:]
-            model.opset_import.append(helper.make_opsetid("", opset))
-            model.ir_version = 8
-            size = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
-            inputs = {"x": numpy.random.default_rng(number).normal(size=size).astype(numpy.float32)}
-            session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-            names = [output.name for output in model.graph.output]
-            parts.append((f"{model.graph.node[0].op_type}{number}", model, inputs,
-                          dict(zip(names, session.run(names, inputs)))))
-        write(f"old{opset}", parts, opset)
+        by_onnxruntime(f"old{opset}", models, opset)
+
+
+def by_onnxruntime(name: str, models: list[onnx.ModelProto], opset: int) -> None:
+    """One model of several nodes."""
+    import onnxruntime
+
+    parts = []
+    for number, model in enumerate(models):
+        del model.opset_import[:]
+        model.opset_import.append(helper.make_opsetid("", opset))
+        model.ir_version = 8
+        size = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+        inputs = {"x": numpy.random.default_rng(number).normal(size=size).astype(numpy.float32)}
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        names = [output.name for output in model.graph.output]
+        parts.append((f"{model.graph.node[0].op_type}{number}", model, inputs,
+                      dict(zip(names, session.run(names, inputs)))))
+    write(name, parts, opset)
+
+
+def recurrent_models() -> None:
+    """Forms of LSTM, GRU and RNN that onnx's own tests don't have, on samples of different lengths."""
+    rng = numpy.random.default_rng(5)
+    time, batch, width, hidden = 4, 3, 2, 2
+
+    def cell(op: str, gates: int, outputs: int, **attributes) -> onnx.ModelProto:
+        ways = 2 if attributes["direction"] == "bidirectional" else 1
+        draw = lambda *shape: rng.normal(size=(ways, *shape)).astype(numpy.float32)
+        stored = [draw(gates * hidden, width), draw(gates * hidden, hidden), draw(2 * gates * hidden),
+                  numpy.array([3, 4, 1], numpy.int32), *(draw(batch, hidden) for _ in range(outputs - 1))]
+        if op == "LSTM":
+            stored.append(draw(3 * hidden))
+        return old_node(op, [time, batch, width], *stored, outputs=outputs, hidden_size=hidden, **attributes)
+
+    # LSTM without `clip`: onnxruntime doesn't clip what the last activation reads, which ONNX has clipped, too.
+    by_onnxruntime("recurrent", [
+        cell("LSTM", 4, 3, direction="bidirectional",
+             activations=["Sigmoid", "Tanh", "Softsign", "Sigmoid", "Relu", "Tanh"]),
+        cell("GRU", 3, 2, direction="bidirectional", linear_before_reset=1, clip=0.5),
+        cell("GRU", 3, 2, direction="reverse", activations=["Sigmoid", "Softsign"]),
+        cell("RNN", 1, 2, direction="reverse", activations=["Relu"], clip=0.75)], opset=17)
 
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     node_models()
     old_models()
+    recurrent_models()
