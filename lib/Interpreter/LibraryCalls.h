@@ -1,4 +1,4 @@
-// What libraries compute, on strided parts of tensors.
+// Calls on strided parts of tensors: those of libraries, and products of tiles of experts.
 #pragma once
 
 #include "Kernels.h"
@@ -7,7 +7,7 @@
 
 namespace dtc::interpreter {
 
-/// True for exec.matmul, exec.conv_weight_grad and exec.attention.
+/// True for exec.matmul, exec.grouped_matmul, exec.conv_weight_grad and exec.attention.
 bool isCallOnParts(mlir::Operation *op);
 
 /// Its results on one rank; not yet rounded.

@@ -1,4 +1,4 @@
-// PackagedProgramCheck: a symbolic replay of the programs of all roles together.
+// A symbolic replay of the programs of all roles together.
 //
 // The replay computes nothing. It walks through the calls of two steps, and of an evaluation
 // between them. It knows for every byte of every arena which value of which call lies there. A

@@ -5,7 +5,6 @@
 #include "dtc/Lower/PartialFunction.h"
 #include "dtc/Lower/Passes.h"
 #include "dtc/Plan/Cost/CostModel.h"
-#include "dtc/Plan/Search/Remedy.h"
 #include "dtc/PlanBridge/LocalWorkspace.h"
 #include "dtc/PlanBridge/PlanBridge.h"
 #include "dtc/Report/Failure.h"

@@ -1,4 +1,4 @@
-// PlanProblem as JSON, so that planning can be tested from files.
+// A Problem as JSON, so that planning can be tested from files.
 #include "dtc/Plan/Plan/Problem.h"
 
 #include "dtc-io/Json.h"

@@ -27,7 +27,7 @@ struct GateOrder {
 struct RecurrentCell {
   CellKind kind;
   GateOrder order;
-  std::vector<CellActivation> activations; ///< f, g and h above, as many as the cell has
+  std::vector<CellActivation> activations; ///< f, g and h above; a cell reads its own
   mlir::Value input, recurrent;            ///< [gates * hidden, width], [gates * hidden, hidden]
   mlir::Value inputBias, recurrentBias;    ///< [gates * hidden], or null
   mlir::Value peepholes = {}; ///< of LSTM: what gates see of the cell, in their order; may be null

@@ -112,7 +112,7 @@ struct SearchOptions {
 
 /// The plan with the fewest seconds a sample that fits. A plan pinned in full
 /// is returned even when it doesn't fit (prediction.fits() says so). Errors: Usage
-/// where the SPEC can't be honoured, NoPlan where nothing fits, with what is short.
+/// where the SPEC can't be honoured, NoFit where nothing fits, with what is short.
 SearchOutcome search(const Problem &problem, const Cluster &cluster, const SearchOptions &options);
 
 /// Adds advice to what a search found, or to why it found nothing. Only a number of devices that

@@ -32,7 +32,7 @@ struct Solution {
   double seconds = 0; ///< of one step as the solver sees it
   double gap = 0;
 };
-/// Errors: NoPlan.
+/// Errors: NoFit.
 Result<Solution> solveSharding(const Problem &problem, const ProblemFacts &facts,
                                const Cluster &cluster, const Degrees &degrees,
                                const SolverOptions &options = {});
