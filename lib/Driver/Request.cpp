@@ -174,7 +174,7 @@ static std::optional<Error> whyNotForward(const Options &options, const plan::Sp
 /// are counted of all samples.
 static void padBatch(Request &request) {
   const plan::Spec &spec = request.spec;
-  const bool mayLoseRows = spec.capacity && *spec.capacity != plan::ExpertCapacity();
+  const bool mayLoseRows = spec.capacity && spec.capacity->factor > 0;
   if (!request.globalBatch || !spec.dp || mayLoseRows || !request.isForOwnProgram() ||
       request.options.train.loss != training::LossKind::CrossEntropy)
     return;

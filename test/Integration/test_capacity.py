@@ -138,8 +138,9 @@ def test_gpus_drop_and_end_alike(trainer, tmp_path, monkeypatch):
 
 
 #: Rows of each expert begin a tile of slots, which tensor cores multiply.
-TILES = [(1, "dp=1", "bf16"), (2, "dp=1,ep=2", "bf16"), (2, "dp=1,tp=2", "fp16"), (4, "dp=1,cp=2,ep=2", "bf16"),
-         (4, "pp=2,dp=2,schedule=zb,zero=2,micro_batch=1", "bf16")]
+#: Three ranks get a batch of nine, of which one sample has no targets.
+TILES = [(1, "dp=1", "bf16"), (2, "dp=1,ep=2", "bf16"), (2, "dp=1,tp=2", "fp16"), (3, "dp=3", "bf16"),
+         (4, "dp=1,cp=2,ep=2", "bf16"), (4, "pp=2,dp=2,schedule=zb,zero=2,micro_batch=1", "bf16")]
 
 
 @pytest.fixture(scope="module")
