@@ -85,6 +85,8 @@ std::optional<GroupedForm> groupedForm(graph::GroupedContractOp op) {
   add({*summed->strides[Lhs], *columns->strides[Rhs], *columns->strides[Result]});
   if (form.strides[Result].back() == 1)
     return form;
+  if (*rows->strides[Result] != 1)
+    return std::nullopt;
   std::swap(form.m, form.n);
   std::swap(form.strides[Lhs], form.strides[Rhs]);
   std::swap(form.experts[Lhs], form.experts[Rhs]);

@@ -143,8 +143,11 @@ FailureOr<KernelKind> classify(const BodyInfo &info) {
       return KernelKind::Scatter;
     if (isa<graph::BucketIndicesOp>(special[0]))
       return KernelKind::Buckets;
-    if (isa<exec::GroupedMatmulOp>(special[0]))
+    if (isa<exec::GroupedMatmulOp>(special[0])) {
+      if (info.ops.size() > 1)
+        return special[0]->emitError("must be the only op of its kernel");
       return KernelKind::Products;
+    }
     return isa<graph::MaxPoolGradOp>(special[0]) ? KernelKind::Pool : KernelKind::Scan;
   }
   if (large.empty()) {

@@ -26,16 +26,16 @@ static LogicalResult verifyOperand(GroupedMatmulOp op, const Operand &operand) {
                             << " strides: " << strides.size();
   sizes.push_back(op.getCount());
   strides.push_back(operand.experts);
-  int64_t last = 0;
+  int64_t behind = operand.type.getNumElements() - 1; // of elements that are there
   for (auto [size, stride] : llvm::zip_equal(sizes, strides)) {
     if (size < 1 || stride < 0)
       return op.emitOpError() << "has a " << operand.name << " of bad size or stride: " << size
                               << ", " << stride;
-    last += (size - 1) * stride;
+    if (size > 1 && stride > behind / (size - 1))
+      return op.emitOpError() << "addresses beyond the elements of its " << operand.name << ": "
+                              << size << " times " << stride;
+    behind -= (size - 1) * stride;
   }
-  if (last >= operand.type.getNumElements())
-    return op.emitOpError() << "addresses beyond the elements of its " << operand.name << ": "
-                            << last;
   return success();
 }
 
@@ -46,14 +46,20 @@ LogicalResult GroupedMatmulOp::verify() {
   if (llvm::count(experts, 0) != 2)
     return emitOpError("one of lhs, rhs and result must have experts: ") << experts;
   auto choices = cast<RankedTensorType>(getChoices().getType());
-  if (!choices.getElementType().isSignlessInteger())
-    return emitOpError("choices must be integers: ") << choices;
+  if (!choices.getElementType().isInteger(32) && !choices.getElementType().isInteger(64))
+    return emitOpError("choices must be i32 or i64: ") << choices;
   int64_t products = 1;
   for (int64_t size : getBatch())
     products *= size;
   if (choices.getNumElements() != products)
     return emitOpError("must have a choice for each of ") << products << " products: " << choices;
   auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  const Type element = typeOf(getLhs()).getElementType();
+  if (!isa<FloatType>(element) || typeOf(getRhs()).getElementType() != element)
+    return emitOpError() << "must have operands of one float type: " << getLhs().getType()
+                         << " and " << getRhs().getType();
+  if (getResultStrides().empty() || getResultStrides().back() != 1)
+    return emitOpError() << "columns of the result must lie side by side: " << getResultStrides();
   if (failed(verifyOperand(*this, {"left operand", typeOf(getLhs()), getLhsStrides(), mnk[0],
                                    mnk[2], experts[0]})) ||
       failed(verifyOperand(

@@ -41,7 +41,8 @@ bool takesGrouped(Operation *op) {
   std::optional<kernels::GroupedForm> form;
   if (grouped)
     form = kernels::groupedForm(grouped);
-  return form && multipliesTiles(*form, getElementTypeOrSelf(grouped.getLhs()));
+  return form && multipliesTiles(*form, getElementTypeOrSelf(grouped.getLhs()),
+                                 getElementTypeOrSelf(grouped.getResult()));
 }
 
 class CudaTarget : public target::Target {

@@ -43,11 +43,23 @@ static bool readsWhole(ArrayRef<int64_t> strides, int64_t experts, int64_t rows,
          llvm::all_of(strides, [](int64_t stride) { return stride == 1 || stride % kAtOnce == 0; });
 }
 
-bool multipliesTiles(const kernels::GroupedForm &form, Type operand) {
+/// Whether tensor cores have such products. Their sums are in f32.
+static bool haveTypes(Type operand, Type result) {
+  return (operand.isBF16() || operand.isF16()) && (result == operand || result.isF32());
+}
+
+bool multipliesTiles(const kernels::GroupedForm &form, Type operand, Type result) {
   const int64_t summed = form.experts[2] != 0 ? form.k : form.m;
-  return (operand.isBF16() || operand.isF16()) && summed >= kLeast &&
+  return haveTypes(operand, result) && summed >= kLeast &&
          readsWhole(form.strides[0], form.experts[0], form.m, form.k) &&
          readsWhole(form.strides[1], form.experts[1], form.k, form.n);
+}
+
+bool multipliesTiles(exec::GroupedMatmulOp op) {
+  const int64_t m = op.getMnk()[0], n = op.getMnk()[1], k = op.getMnk()[2];
+  return haveTypes(getElementTypeOrSelf(op.getLhs()), getElementTypeOrSelf(op.getResult())) &&
+         readsWhole(op.getLhsStrides(), op.getExperts()[0], m, k) &&
+         readsWhole(op.getRhsStrides(), op.getExperts()[1], k, n);
 }
 
 namespace {

@@ -36,7 +36,10 @@ struct ProductTiles {
 
 /// Whether tensor cores have products of these operands, and 16 bytes at a time can be read of
 /// them.
-bool multipliesTiles(const kernels::GroupedForm &form, mlir::Type operand);
+bool multipliesTiles(const kernels::GroupedForm &form, mlir::Type operand, mlir::Type result);
+
+/// The same of products that have their form already.
+bool multipliesTiles(exec::GroupedMatmulOp op);
 
 /// Writes what a thread does at the builder's insertion point. `pointers`: of lhs, rhs, choices and
 /// the result, in global memory; `block` and `thread` are numbers, as i32.

@@ -149,6 +149,7 @@ private:
   Sums sumsOverWarps(mlir::Value ofWarps, Sums sums);
   Sums sumsOverThreads(mlir::Value own, mlir::Value ofWarps);
   void emitItems();
+  void emitProducts();
 
   // Columns of a row, shared by its lanes.
   /// A unit of columns: the first one, how many, and whether the thread has it (null: it does).

@@ -33,10 +33,22 @@ void ThreadEmitter::emitKind() {
   case KernelKind::Pool:
     return emitItems();
   case KernelKind::Products:
-    evaluator.position();
-    return emitProductTiles(cast<exec::GroupedMatmulOp>(info.ops.front()), function, arguments,
-                            block, thread, builder);
+    return emitProducts();
   }
+}
+
+/// Both operands may be one tensor, which the kernel then has once.
+void ThreadEmitter::emitProducts() {
+  auto op = cast<exec::GroupedMatmulOp>(info.ops.front());
+  if (!multipliesTiles(op))
+    return evaluator.fail(op, "has operands that tensor cores don't multiply, or that can't be "
+                              "read 16 bytes at a time");
+  SmallVector<Value> pointers;
+  for (Value operand : op->getOperands())
+    pointers.push_back(arguments[cast<BlockArgument>(operand).getArgNumber()]);
+  pointers.push_back(arguments.back());
+  evaluator.position();
+  emitProductTiles(op, function, pointers, block, thread, builder);
 }
 
 static SmallVector<unsigned> allResults(const BodyInfo &info) {

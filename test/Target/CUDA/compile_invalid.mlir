@@ -106,3 +106,23 @@ exec.kernel @maxima extent 2 scratch 0 flat geometry <blocks = 2, threads = 256>
   %6 = dtc.concat 0(%2, %5) : tensor<1xf32>, tensor<1xf32> -> tensor<2xf32>
   exec.yield %6 : tensor<2xf32>
 }
+
+// -----
+
+// Tensor cores multiply halves.
+exec.kernel @products extent 128 scratch 0 geometry <blocks = 2, threads = 256> {
+^bb0(%x: tensor<2x8x16xf32>, %w: tensor<3x16x8xf32>, %c: tensor<2xi64>):
+  // expected-error @+1 {{has operands that tensor cores don't multiply}}
+  %0 = exec.grouped_matmul %x, %w by %c batch [2] mnk [8, 8, 16] of 3 experts [0, 128, 0] strides [128, 16, 1], [0, 8, 1] -> [64, 8, 1] : tensor<2x8x16xf32>, tensor<3x16x8xf32>, tensor<2xi64> -> tensor<2x8x8xf32>
+  exec.yield %0 : tensor<2x8x8xf32>
+}
+
+// -----
+
+exec.kernel @copied extent 128 scratch 0 geometry <blocks = 2, threads = 256> {
+^bb0(%x: tensor<2x8x16xbf16>, %w: tensor<3x16x8xbf16>, %c: tensor<2xi64>):
+  %y = arith.negf %x : tensor<2x8x16xbf16>
+  // expected-error @+1 {{must be the only op of its kernel}}
+  %0 = exec.grouped_matmul %y, %w by %c batch [2] mnk [8, 8, 16] of 3 experts [0, 128, 0] strides [128, 16, 1], [0, 8, 1] -> [64, 8, 1] : tensor<2x8x16xbf16>, tensor<3x16x8xbf16>, tensor<2xi64> -> tensor<2x8x8xbf16>
+  exec.yield %0 : tensor<2x8x8xbf16>
+}

@@ -66,3 +66,22 @@ func.func @uneven(%x: tensor<2x3x16x70xbf16>, %w: tensor<3x32x70xbf16>, %c: tens
   %0 = dtc.grouped_contract %x [0, 1, 2, 4], %w [5, 3, 4] -> [0, 1, 2, 3] by %c [0, 1] of 5 : tensor<2x3x16x70xbf16>, tensor<3x32x70xbf16>, tensor<2x3xi64> -> tensor<2x3x16x32xbf16>
   return %0 : tensor<2x3x16x32xbf16>
 }
+
+// One tensor is both operands, and the kernel has it once.
+// CHECK-LABEL: func.func @squared
+// CHECK: exec.launch @products_{{[0-9]+}}(%arg0, %{{[0-9]+}}) extent
+func.func @squared(%x: tensor<2x3x16x24xbf16>, %p: tensor<2x3x4xf32>) -> tensor<3x24x24xf32> {
+  %k = dtc.top_k %p : tensor<2x3x4xf32> -> tensor<2x3x1xi64>
+  %r = dtc.reshape %k : tensor<2x3x1xi64> -> tensor<2x3xi64>
+  %0 = dtc.grouped_contract %x [0, 1, 2, 3], %x [0, 1, 2, 4] -> [5, 3, 4] by %r [0, 1] of 5 : tensor<2x3x16x24xbf16>, tensor<2x3x16x24xbf16>, tensor<2x3xi64> -> tensor<3x24x24xf32>
+  return %0 : tensor<3x24x24xf32>
+}
+
+// Neither rows nor columns of the result lie side by side.
+// CHECK-LABEL: func.func @turned_batch
+// CHECK-NOT: @products
+// CHECK: return
+func.func @turned_batch(%x: tensor<2x3x16x24xbf16>, %w: tensor<3x32x24xbf16>, %c: tensor<2x3xi64>) -> tensor<2x16x32x3xbf16> {
+  %0 = dtc.grouped_contract %x [0, 1, 2, 4], %w [5, 3, 4] -> [0, 2, 3, 1] by %c [0, 1] of 5 : tensor<2x3x16x24xbf16>, tensor<3x32x24xbf16>, tensor<2x3xi64> -> tensor<2x16x32x3xbf16>
+  return %0 : tensor<2x16x32x3xbf16>
+}

@@ -21,6 +21,7 @@ def Exec_GroupedMatmulOp : Exec_Op<"grouped_matmul",
         result[expert, m, n] = sum_batch,k lhs[batch..., m, k] * rhs[batch..., k, n]
 
     and a product whose choice is no expert is in no sum. Products accumulate in f32 at least.
+    Columns of the result lie side by side.
 
         %y = exec.grouped_matmul %x, %w by %choices batch [2, 6] mnk [16, 32, 64] of 4 experts [0, 2048, 0]
             strides [6144, 1024, 64, 1], [0, 0, 1, 64] -> [3072, 512, 32, 1]
