@@ -7,10 +7,11 @@ and plans of this file have it. A part always runs; `ninja -C build check-cuda` 
 import os
 import pathlib
 import re
+import subprocess
 
 import pytest
 
-from conftest import MODELS, call
+from conftest import BIN, MODELS, ROOT, call
 from test_cuda import CUDA, PTXAS, members
 from test_cuda_models import EXPERTS, LANGUAGE, PLANS, VISION
 from test_pipelines import PIPELINES
@@ -109,6 +110,18 @@ def test_models_and_plans(assembler, tmp_path, case):
     for account in assembler.take():
         frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", account)
         assert set(frames) == {("0", "0", "0")}, account
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_tiles_of_experts(tmp_path, architecture):
+    """Of sizes that no test model has: sums of products take most registers there are."""
+    made = subprocess.run([BIN / "dtc-opt", "--target=cuda", ROOT / "test" / "Target" / "CUDA" / "tiles_of_experts.mlir", "--dtc-decompose-layers",
+                           "--dtc-form-kernels", "--test-emit-ptx", "-o", os.devnull], capture_output=True, text=True, check=True)
+    (tmp_path / "kernels.ptx").write_text(made.stdout)
+    account = subprocess.run([PTXAS, f"-arch={architecture}", "-v", tmp_path / "kernels.ptx", "-o", tmp_path / "kernels.cubin"],
+                             capture_output=True, text=True, check=True).stderr
+    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", account)
+    assert frames == [("0", "0", "0")] * 5, account
 
 
 def test_kernels_were_looked_at(assembler):

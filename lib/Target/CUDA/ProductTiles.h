@@ -32,6 +32,8 @@ struct ProductTiles {
   int64_t rowTiles, columnTiles;
   int64_t groups; ///< products, or experts whose products are added up
   int64_t blocks() const { return groups * rowTiles * columnTiles; }
+  /// Blocks that the registers of a processor have room for, without spilling any.
+  int32_t atOnce() const { return rows > 64 ? 1 : 2; }
 };
 
 /// Whether tensor cores have products of these operands, and 16 bytes at a time can be read of

@@ -1,5 +1,6 @@
 #include "ThreadEmitter.h"
 #include "MathFunctions.h"
+#include "ProductTiles.h"
 #include "WarpOps.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -38,9 +39,11 @@ FailureOr<LLVM::LLVMFuncOp> ThreadEmitter::emitFunction(StringRef name) {
                     builder.getDenseI32ArrayAttr({static_cast<int32_t>(plan.threads)}));
   // ptxas would rather have more threads than read all rows or units of a turn at once: at most one
   // block is asked for, so that it takes the registers. Two blocks of products hide each other's
-  // barriers.
+  // barriers where both fit.
   if (plan.kind == KernelKind::Products)
-    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(2));
+    function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                      builder.getI32IntegerAttr(
+                          ProductTiles(cast<exec::GroupedMatmulOp>(info.ops.front())).atOnce()));
   else if (plan.kind == KernelKind::Columns || plan.turns > 1)
     function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), builder.getI32IntegerAttr(1));
   setArgumentAttributes();
