@@ -150,6 +150,8 @@ private:
     }
   }
 
+  /// Whom the rank exchanges messages with, where the collective isn't one of NCCL's.
+  Peers peers() const;
   Status perform(std::span<const Address> addresses);
   /// Before, within and after NCCL's calls, for one operand.
   Status pack(const Operand &operand, Address source, Address target);
@@ -204,12 +206,24 @@ Status CollectiveOperation::prepare(const std::string &name) {
   call = std::make_shared<ExchangeCall>(
       ExchangeCall{nameOf(spec.kind), name, signatureOf(spec), false});
   const std::vector<int> &ranks = spec.commonOrder.empty() ? spec.ranks : spec.commonOrder;
-  Result<NcclGroup *> joined = queue.progress.group({"queue " + queue.name, ranks}, *call);
+  Result<NcclGroup *> joined = queue.progress.group({"queue " + queue.name, ranks}, *call, peers());
   if (!joined)
     return joined.status();
   group = *joined;
   nccl = &group->calls();
   return packedBytes > 0 ? queue.reservePacked(packedBytes) : Status::ok();
+}
+
+Peers CollectiveOperation::peers() const {
+  Peers peers;
+  for (int i = 0; i < size; ++i) {
+    const bool toAll = spec.kind == CollectiveKind::AllToAll;
+    if (toAll || (spec.kind == CollectiveKind::Permute && spec.sources[i] == position))
+      peers.to.insert(i);
+    if (toAll || (spec.kind == CollectiveKind::Permute && spec.sources[position] == i))
+      peers.from.insert(i);
+  }
+  return peers;
 }
 
 Status CollectiveOperation::perform(std::span<const Address> addresses) {
@@ -403,7 +417,8 @@ MadeOperation makeMessage(CudaQueue &queue, const MessageSpec &spec, int rank,
   std::vector<int> ends =
       spec.receives ? std::vector{spec.peer, rank} : std::vector{rank, spec.peer};
   Result<NcclGroup *> group =
-      queue.progress.group({"channel " + std::to_string(spec.channel), ends}, *call);
+      queue.progress.group({"channel " + std::to_string(spec.channel), ends}, *call,
+                           spec.receives ? Peers{{}, {0}} : Peers{{1}, {}});
   if (!group)
     return group.status();
   return made<MessageOperation>(queue, spec, **group, std::move(call));

@@ -121,13 +121,13 @@ private:
   Status connectRanks() {
     if (sharesGpu() || progress.groupKeys().empty())
       return Status::ok();
-    auto element = gpu->allocateDevice(sizeof(float));
-    if (!element)
-      return element.status();
+    auto elements = gpu->allocateDevice(2 * sizeof(float));
+    if (!elements)
+      return elements.status();
     auto queue = CudaQueue::create(*gpu, progress, {"connecting", QueueKind::Collective});
     if (!queue)
       return queue.status();
-    DTC_CUDA_TRY(progress.connectGroups((*element)->base(), (*queue)->stream));
+    DTC_CUDA_TRY(progress.connectGroups((*elements)->base(), (*queue)->stream));
     return (*queue)->synchronize();
   }
 

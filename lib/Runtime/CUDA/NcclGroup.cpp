@@ -26,21 +26,25 @@ void RankProgress::endGroups() {
     abort.join();
 }
 
-Result<NcclGroup *> RankProgress::group(const GroupKey &key, const ExchangeCall &call) {
+Result<NcclGroup *> RankProgress::group(const GroupKey &key, const ExchangeCall &call,
+                                        const Peers &peers) {
   SharedTurn turn;
-  if (auto known = groups.find(key); known != groups.end())
-    return known->second.get();
-  Result<const Nccl *> nccl = library.get();
-  if (!nccl)
-    return nccl.status();
-  return &addGroup(**nccl, key, call.kind + " at " + call.name, call.isMessage);
+  auto known = groups.find(key);
+  if (known == groups.end()) {
+    Result<const Nccl *> nccl = library.get();
+    if (!nccl)
+      return nccl.status();
+    addGroup(**nccl, key, call.kind + " at " + call.name);
+    known = groups.find(key);
+  }
+  known->second->willMake(peers);
+  return known->second.get();
 }
 
-NcclGroup &RankProgress::addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall,
-                                  bool isChannel) {
+NcclGroup &RankProgress::addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall) {
   auto position = std::ranges::find(key.ranks, communicator.rank()) - key.ranks.begin();
   auto made = std::make_unique<NcclGroup>(*this, nccl, book.find(key), static_cast<int>(position),
-                                          std::move(firstCall), isChannel);
+                                          std::move(firstCall));
   return *groups.emplace(key, std::move(made)).first->second;
 }
 
@@ -95,9 +99,9 @@ Status RankProgress::noteCall(CUstream stream) {
   return DTC_CUDA_CALL(gpu.driver, cuEventRecord, lastCall, stream);
 }
 
-Status RankProgress::connectGroups(Address element, CUstream stream) {
+Status RankProgress::connectGroups(Address elements, CUstream stream) {
   for (auto &[key, group] : groups)
-    if (Status status = group->connect(element, stream); !status.isOk())
+    if (Status status = group->connect(elements, stream); !status.isOk())
       return status;
   return Status::ok();
 }
@@ -293,14 +297,31 @@ Status NcclGroup::begin() {
       .in(place());
 }
 
-Status NcclGroup::connect(Address element, CUstream stream) {
-  auto call = std::make_shared<ExchangeCall>(ExchangeCall{"connecting", firstCall, "a first call"});
-  return perform(call, stream, [&] {
-    if (!isChannel)
-      return DTC_CUDA_CALL(nccl, ncclAllReduce, element, element, 1, ncclFloat32, ncclSum, comm,
+void NcclGroup::willMake(const Peers &more) {
+  hasCollectives |= more.to.empty() && more.from.empty();
+  peers.to.insert(more.to.begin(), more.to.end());
+  peers.from.insert(more.from.begin(), more.from.end());
+}
+
+Status NcclGroup::connect(Address elements, CUstream stream) {
+  const auto first = [&](const char *what, auto &&calls) {
+    return perform(std::make_shared<ExchangeCall>(ExchangeCall{"connecting", firstCall, what}),
+                   stream, calls);
+  };
+  if (hasCollectives)
+    DTC_CUDA_TRY(first("a first sum", [&] {
+      return DTC_CUDA_CALL(nccl, ncclAllReduce, elements, elements, 1, ncclFloat32, ncclSum, comm,
                            stream);
-    return position == 0 ? DTC_CUDA_CALL(nccl, ncclSend, element, 1, ncclUint8, 1, comm, stream)
-                         : DTC_CUDA_CALL(nccl, ncclRecv, element, 1, ncclUint8, 0, comm, stream);
+    }));
+  if (peers.to.empty() && peers.from.empty())
+    return Status::ok();
+  return first("first messages", [&] {
+    for (int peer : peers.to)
+      DTC_CUDA_TRY(DTC_CUDA_CALL(nccl, ncclSend, elements, 1, ncclUint8, peer, comm, stream));
+    for (int peer : peers.from)
+      DTC_CUDA_TRY(DTC_CUDA_CALL(nccl, ncclRecv, elements + sizeof(float), 1, ncclUint8, peer, comm,
+                                 stream));
+    return Status::ok();
   });
 }
 

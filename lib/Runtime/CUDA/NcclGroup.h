@@ -3,8 +3,9 @@
 // Once all ranks have prepared their operations they know which communicators are needed. One of
 // all ranks is split into the others (GroupSplits.h). Where that can't be, or saves nothing, each
 // is made anew. None of these blocks, so that the order doesn't matter. Splits come one after
-// another, in the same order on all ranks. NCCL connects the ranks of a communicator in their first
-// call, on the host. So they make one, in the same order, too: issuing a step waits for nobody.
+// another, in the same order on all ranks. NCCL connects ranks on the host: all in a communicator's
+// first collective, and two in their first message. So they make these calls, in the same order,
+// too: issuing a step waits for nobody.
 #pragma once
 
 #include "Gpu.h"
@@ -18,12 +19,18 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <set>
 #include <thread>
 #include <utility>
 
 namespace dtc::rt::cuda {
 
 class NcclGroup;
+
+/// Whom messages go to and come from, by position in the group. Collectives of NCCL have none.
+struct Peers {
+  std::set<int> to, from;
+};
 
 /// A call that is made again whenever a recorded step is.
 struct RecordedCall {
@@ -45,13 +52,13 @@ public:
         wholeLimit(communicator.timeLimit()) {}
   ~RankProgress();
 
-  /// The group of these ranks, which this rank takes part in; `call` is the first.
-  Result<NcclGroup *> group(const GroupKey &key, const ExchangeCall &call);
+  /// The group of these ranks, which this rank takes part in, for a call that it will make.
+  Result<NcclGroup *> group(const GroupKey &key, const ExchangeCall &call, const Peers &peers);
   std::vector<GroupKey> groupKeys() const;
   /// Makes the communicators, when all ranks have said which groups they need.
   Status beginGroups(const std::vector<std::vector<GroupKey>> &groupsOfRanks);
-  /// Makes a first call on each, with an element of memory that is nobody's.
-  Status connectGroups(Address element, CUstream stream);
+  /// Makes first calls on each, with two elements of memory that are nobody's.
+  Status connectGroups(Address elements, CUstream stream);
 
   /// Ends the run; the first failure is kept. Returns the reason.
   Status fail(Status reason);
@@ -83,8 +90,7 @@ private:
   /// Whether the library splits communicators; where it is too old, rank 0 says so.
   bool canSplit(const Nccl &nccl) const;
   Status split(const Nccl &nccl, const GroupSplits &splits);
-  NcclGroup &addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall,
-                      bool isChannel = false);
+  NcclGroup &addGroup(const Nccl &nccl, const GroupKey &key, std::string firstCall);
   /// An error of this rank's communicators, or that of another rank.
   Status interruption();
   struct Waiting {
@@ -121,9 +127,9 @@ private:
 class NcclGroup {
 public:
   NcclGroup(RankProgress &progress, const Nccl &nccl, std::shared_ptr<GroupLedger> ledger,
-            int position, std::string firstCall, bool isChannel)
+            int position, std::string firstCall)
       : progress(progress), nccl(nccl), ledger(std::move(ledger)), position(position),
-        firstCall(std::move(firstCall)), isChannel(isChannel) {}
+        firstCall(std::move(firstCall)) {}
   ~NcclGroup();
 
   int size() const { return static_cast<int>(ledger->ranks().size()); }
@@ -135,8 +141,10 @@ public:
   void takePart() { ledger->takePart(position); }
   /// Makes the child's communicator, with all ranks of this one. Of some there is no child.
   Status split(int color, NcclGroup *child);
-  /// The first call: a sum, or a message.
-  Status connect(Address element, CUstream stream);
+  /// A call that is made later. All ranks of the group make calls of the same kinds.
+  void willMake(const Peers &peers);
+  /// First calls of the kinds that are made later: a sum, and messages.
+  Status connect(Address elements, CUstream stream);
   /// Writes down that this rank makes the call.
   Status enter(const std::shared_ptr<const ExchangeCall> &call) {
     return ledger->enter(position, call);
@@ -168,7 +176,8 @@ private:
   std::shared_ptr<GroupLedger> ledger;
   int position;
   std::string firstCall;
-  bool isChannel;                ///< of messages from its first rank to its second
+  Peers peers; ///< of all messages
+  bool hasCollectives = false;
   ncclComm_t comm = nullptr;     ///< null once it was released
   ncclComm_t incoming = nullptr; ///< what a split makes
   bool hasBegun = false;

@@ -4,6 +4,7 @@
 #include "Emulator/NCCL/Clique.h"
 
 #include <cstring>
+#include <set>
 #include <utility>
 
 #define DTC_CUDA_FUNCTION(result, name, ...) extern "C" result name(__VA_ARGS__);
@@ -25,20 +26,27 @@ struct Communicator {
   Device *device;
   bool isBlocking;
   uint64_t splits = 0; // how often this rank has split it
-  bool isConnecting = false, isConnected = false; // only where it doesn't block
+  /// Whom its calls connect it with: a rank, or all of them (the number of ranks). A call is in
+  /// progress until it is asked about. Only where it doesn't block.
+  std::set<unsigned> connecting = {}, connected = {};
+  bool isInProgress = false;
   /// A half is there from the start, the other one since the first call, when ranks connect.
   std::shared_ptr<TakenMemory> buffers = nullptr;
   /// Each operation has a copy, which lies on a stream or in a graph.
   std::shared_ptr<int> uses = std::make_shared<int>();
 
   Answer state() const { return clique->ask({Request::State}); }
-  void beginConnecting() { isConnecting = !isConnected && !isBlocking; }
-  bool finishConnecting() {
-    if (isConnecting && clique->ask({Request::Connect, rank}).isTrue) {
-      isConnecting = false;
-      isConnected = true;
+  void begin() { isInProgress = !isBlocking; }
+  bool finish() {
+    for (; !connecting.empty(); connecting.erase(connecting.begin())) {
+      const unsigned with = *connecting.begin();
+      if (!connected.contains(with) &&
+          !clique->ask({.request = Request::Connect, .rank = rank, .peer = with}).isTrue)
+        return false;
+      connected.insert(with);
     }
-    return !isConnecting;
+    isInProgress = false;
+    return true;
   }
 
   /// A split that this rank has asked for, and not all others.
@@ -99,8 +107,8 @@ Communicator &usable(ncclComm_t handle) {
           "the communicator is used before all of its ranks have joined");
   require(!communicator.split, ncclInvalidUsage,
           "the communicator is used while it is being split");
-  require(communicator.finishConnecting(), ncclInvalidUsage,
-          "the communicator is used while its ranks connect");
+  require(!communicator.isInProgress, ncclInvalidUsage,
+          "the communicator is used while a call is in progress");
   require(state.text.empty(), ncclRemoteError, state.text);
   return communicator;
 }
@@ -115,14 +123,17 @@ ncclResult_t finishJoining(Communicator &communicator) {
   return communicator.state().isTrue ? ncclSuccess : ncclInProgress;
 }
 
-/// Ranks connect in the first call of all, on the host. Until then none's call is over.
-ncclResult_t connect(Communicator &communicator) {
+/// Ranks connect on the host in their first collective, and in the first message of two. Until all
+/// of them call it, none's call is over.
+ncclResult_t connect(Communicator &communicator, unsigned with) {
   communicator.buffers->growTo(settings().communicatorBytes);
+  if (!communicator.isBlocking)
+    communicator.connecting.insert(with);
   if (group.depth > 0)
     group.called.push_back(&communicator);
   else
-    communicator.beginConnecting();
-  return communicator.isConnecting ? ncclInProgress : ncclSuccess;
+    communicator.begin();
+  return communicator.isInProgress ? ncclInProgress : ncclSuccess;
 }
 
 /// The bytes that messages read and write. Below 2.26 calls on several communicators may begin in
@@ -180,7 +191,7 @@ ncclResult_t collective(Collective kind, const void *source, void *target, size_
   requireOverlapFree(question, read, written);
   if (count > 0)
     stream.submit({describe(question), taskOf(communicator, question, {read, written})});
-  return connect(communicator);
+  return connect(communicator, static_cast<unsigned>(communicator.clique->size));
 }
 
 void submitMessages() {
@@ -210,7 +221,7 @@ ncclResult_t message(bool isSend, const void *address, size_t count, ncclDataTyp
   found->messages.push_back(made);
   if (group.depth == 0)
     submitMessages();
-  return connect(communicator);
+  return connect(communicator, made.peer);
 }
 
 /// As NCCL does before a communicator goes: its work must have ended, and every graph must be
@@ -326,9 +337,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
   return enterLibrary(__func__, [&] {
     Communicator &asked = handles<Communicator>().find(comm);
     Answer state = asked.state();
-    *error = !state.text.empty()                                              ? ncclRemoteError
-             : state.isTrue && asked.finishConnecting() && finishSplit(asked) ? ncclSuccess
-                                                                              : ncclInProgress;
+    *error = !state.text.empty()                                    ? ncclRemoteError
+             : state.isTrue && asked.finish() && finishSplit(asked) ? ncclSuccess
+                                                                    : ncclInProgress;
     return ncclSuccess;
   });
 }
@@ -367,8 +378,8 @@ ncclResult_t ncclGroupEnd() {
       communicator->clique->ask({Request::AwaitComplete, communicator->rank});
     ncclResult_t result = ncclSuccess;
     for (Communicator *communicator : std::exchange(group.called, {})) {
-      communicator->beginConnecting();
-      if (communicator->isConnecting)
+      communicator->begin();
+      if (communicator->isInProgress)
         result = ncclInProgress;
     }
     return result;

@@ -68,8 +68,7 @@ private:
             [&] { return isComplete(); });
       break;
     case Request::Connect:
-      connecting.insert(question.rank);
-      return {connecting.size() == size};
+      return {connect(question.rank, question.peer)};
     case Request::Collect:
       collect(lock, question, messages);
       break;
@@ -99,6 +98,14 @@ private:
             question.rank, " of ", size, " exists already or can't exist");
     members[question.rank] = question.device;
     changed.notify_all();
+  }
+
+  bool connect(unsigned rank, unsigned peer) {
+    connecting.emplace(rank, peer);
+    if (peer < size)
+      return connecting.contains({peer, rank});
+    auto withAll = [&](const auto &each) { return each.second == size; };
+    return static_cast<size_t>(std::ranges::count_if(connecting, withAll)) == size;
   }
 
   template <typename Condition>
@@ -229,9 +236,9 @@ private:
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::optional<Device *>> members; // by rank; none until it has joined
-  std::vector<uint64_t> rounds;                 // how many collectives each rank has begun
-  std::set<unsigned> connecting;
+  std::vector<std::optional<Device *>> members;       // by rank; none until it has joined
+  std::vector<uint64_t> rounds;                       // how many collectives each rank has begun
+  std::set<std::pair<unsigned, unsigned>> connecting; // a rank, and whom with; `size`: with all
   std::map<uint64_t, Round> open;
   std::map<std::pair<unsigned, unsigned>, std::deque<Pending>> sends,
       receives; // by source and target

@@ -25,7 +25,7 @@ enum class Request : uint32_t {
   Join,
   State,
   AwaitComplete,
-  Connect, ///< of a rank's first call: the host connects ranks before any goes to its stream
+  Connect, ///< of a first call: the host connects ranks before it goes to its stream
   Collect,
   Exchange,
   Split,
@@ -46,6 +46,8 @@ struct Question {
   /// Of a split: how many this rank has asked for, and which part it wants.
   uint64_t number = 0;
   int color = 0, key = 0;
+  /// Of a rank that connects: whom with; the number of ranks where with all.
+  unsigned peer = 0;
 };
 /// "all_reduce of 5 f32 (sum)".
 std::string describe(const Question &collective);
@@ -65,8 +67,8 @@ struct Message {
 using Messages = std::vector<Message>;
 
 struct Answer {
-  /// Of a state: all ranks have joined. Of a first call or a split: all have asked. Else: it
-  /// wasn't aborted.
+  /// Of a state: all ranks have joined. Of a rank that connects: its peers do, too. Of a
+  /// split: all have asked. Else: it wasn't aborted.
   bool isTrue = true;
   unsigned rank = 0, ranks = 0; ///< of the part of a split
   std::string text = "";        ///< of a state: the first failure, or empty

@@ -195,11 +195,56 @@ TEST_F(NcclTest, RanksConnectInTheirFirstCall) {
           areLooking.count_down();
         }
         ASSERT_EQ(settled(rank.comm, state), ncclSuccess);
-        EXPECT_EQ(ncclAllReduce(sum, sum, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
-                  ncclSuccess);
+        state = ncclAllReduce(sum, sum, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
+        EXPECT_EQ(settled(rank.comm, state), ncclSuccess);
         EXPECT_EQ(rank.download(sum, 1), (std::vector<float>{16}));
       },
       /*blocks=*/false);
+}
+
+/// Two ranks send, after a sum of all has connected them. None of the others takes part.
+TEST_F(NcclTest, RanksConnectInTheirFirstMessage) {
+  std::latch isLooking{1};
+  run(
+      [&](Rank &rank) {
+        void *buffer = rank.upload({1});
+        ASSERT_EQ(settled(rank.comm, ncclAllReduce(buffer, buffer, 1, ncclFloat32, ncclSum,
+                                                   rank.comm, rank.stream)),
+                  ncclSuccess);
+        ncclResult_t state = ncclSuccess;
+        if (rank.number == 0) {
+          state = ncclSend(buffer, 1, ncclFloat32, 1, rank.comm, rank.stream);
+          EXPECT_EQ(ncclCommGetAsyncError(rank.comm, &state), ncclSuccess);
+          EXPECT_EQ(state, ncclInProgress);
+          isLooking.count_down();
+        } else if (rank.number == 1) {
+          isLooking.wait();
+          state = ncclRecv(buffer, 1, ncclFloat32, 0, rank.comm, rank.stream);
+        }
+        EXPECT_EQ(settled(rank.comm, state), ncclSuccess);
+        EXPECT_EQ(rank.download(buffer, 1), (std::vector<float>{4}));
+      },
+      /*blocks=*/false);
+}
+
+/// Also of ranks that are connected: the library may still carry the call out, on a thread.
+TEST_F(NcclTest, ACommunicatorIsNotUsedBeforeACallIsOver) {
+  ::testing::internal::CaptureStderr();
+  run(
+      [](Rank &rank) {
+        void *sum = rank.upload({1});
+        for (int i = 0; i < 2; ++i) {
+          ncclResult_t state =
+              ncclAllReduce(sum, sum, 1, ncclFloat32, ncclSum, rank.comm, rank.stream);
+          EXPECT_EQ(ncclAllReduce(sum, sum, 1, ncclFloat32, ncclSum, rank.comm, rank.stream),
+                    ncclInvalidUsage);
+          ASSERT_EQ(settled(rank.comm, state), ncclSuccess);
+        }
+        EXPECT_EQ(rank.download(sum, 1), (std::vector<float>{16}));
+      },
+      /*blocks=*/false);
+  std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("used while a call is in progress"), std::string::npos) << said;
 }
 
 /// Three ranks ask for a split that the fourth doesn't ask for.

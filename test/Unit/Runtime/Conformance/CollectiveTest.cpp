@@ -135,21 +135,26 @@ TEST_P(Conformance, AllToAllAndPermuteAndSlice) {
 }
 
 TEST_P(Conformance, QueuesOfDifferentNamesDoNotMeet) {
-  // Two collectives of one group at a time, each on its queue, in another order on each rank.
+  // Collectives of one group at a time, each on its queue, in another order on each rank.
   onRanks(2, [&](Rank &rank) {
     DTC_TRY(rank.begin(kQueues));
-    DTC_TRY(rank.put(kSource, {1, 2}));
-    CollectiveSpec one = specOf(CollectiveKind::AllReduce, {0, 1}, {{1}});
+    const float own = 10.0f * rank.number();
+    DTC_TRY(rank.put(kSource, {1, 2, own + 1, own + 2}));
+    CollectiveSpec specs[] = {specOf(CollectiveKind::AllReduce, {0, 1}, {{1}}),
+                              specOf(CollectiveKind::Permute, {0, 1}, {{1}})};
+    specs[1].sources = {1, 0};
     for (size_t queue : {0, 1})
-      DTC_TRY(rank.prepare(queue, one));
+      for (const CollectiveSpec &spec : specs)
+        DTC_TRY(rank.prepare(queue, spec));
     DTC_TRY(rank.device.finishPreparing());
     size_t first = rank.number();
-    for (size_t queue : {first, 1 - first}) {
-      uint64_t place = kSource + 4 * queue;
-      DTC_TRY(rank.issue(queue, one, {place, place}));
-    }
+    for (size_t queue : {first, 1 - first})
+      for (size_t i : {0, 1}) {
+        uint64_t place = kSource + 8 * i + 4 * queue;
+        DTC_TRY(rank.issue(queue, specs[i], {place, place}));
+      }
     DTC_TRY(rank.synchronizeAll());
-    EXPECT_EQ(rank.get(kSource, 2), (Floats{2, 4}));
+    EXPECT_EQ(rank.get(kSource, 4), (Floats{2, 4, 11 - own, 12 - own}));
     return Status::ok();
   });
 }
