@@ -12,9 +12,10 @@ namespace dtc::emulator {
 
 class DeviceMemory;
 
-/// What a caller does wrong is an invalid value.
+/// What a caller does wrong is an invalid value. Static, as a program may load several
+/// libraries.
 template <typename... Part>
-void require(bool condition, std::string_view start, const Part &...parts) {
+static void require(bool condition, std::string_view start, const Part &...parts) {
   require(condition, cuda::CUBLAS_STATUS_INVALID_VALUE, start, parts...);
 }
 

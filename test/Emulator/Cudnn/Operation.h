@@ -14,9 +14,10 @@ namespace dtc::emulator {
 
 class DeviceMemory;
 
-/// What a caller does wrong is a bad parameter.
+/// What a caller does wrong is a bad parameter. Static, as a program may load several
+/// libraries.
 template <typename... Part>
-void require(bool condition, std::string_view start, const Part &...parts) {
+static void require(bool condition, std::string_view start, const Part &...parts) {
   require(condition, cuda::CUDNN_STATUS_BAD_PARAM, start, parts...);
 }
 

@@ -140,6 +140,46 @@ TEST_F(MistakeTest, DivergentShuffle) {
   EXPECT_SAID(said, "of its member mask aren't here");
 }
 
+/// Eight rows of 16 bytes of each matrix, which other warps have written.
+std::string matricesAfter(const std::string &barrier, const std::string &load) {
+  return R"(
+  mov.u64 %rd6, buffer;
+  mul.wide.u32 %rd4, %r1, 4;
+  add.s64 %rd7, %rd6, %rd4;
+  st.shared.u32 [%rd7], %r1;
+  )" + barrier +
+         R"(
+  and.b32 %r9, %r1, 31;
+  mul.wide.u32 %rd8, %r9, 16;
+  add.s64 %rd9, %rd6, %rd8;
+  setp.lt.u32 %p1, %r9, 31;
+  )" + load +
+         R"(
+  add.s64 %rd5, %rd1, %rd4;
+  st.global.u32 [%rd5], %r3;
+)";
+}
+
+TEST_F(MistakeTest, MatricesOfSharedMemory) {
+  const std::string load = "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r2, %r3, %r4, %r5}, [%rd9";
+  CUdeviceptr output = allocate(512);
+  ASSERT_EQ(launch(kernel(matricesAfter("bar.sync 0;", load + "];")), 1, 128, {output}),
+            CUDA_SUCCESS);
+  std::vector<uint32_t> values = download<uint32_t>(output, 128); // of the second matrix
+  for (uint32_t i = 0; i < 128; ++i)
+    EXPECT_EQ(values[i], 32 + i % 32);
+  auto fails = [&](const std::string &barrier, const std::string &of, CUresult code) {
+    SetUp();
+    return run(matricesAfter(barrier, of), 128, {allocate(512)}, code);
+  };
+  EXPECT_SAID(fails("", load + "];", CUDA_ERROR_LAUNCH_FAILED), "it reads shared byte 4 that");
+  EXPECT_SAID(fails("bar.sync 0;", load + "+8];", CUDA_ERROR_MISALIGNED_ADDRESS), "of 16 bytes");
+  EXPECT_SAID(fails("bar.sync 0;", load + "+528];", CUDA_ERROR_LAUNCH_FAILED),
+              "uninitialized read of shared byte 528");
+  EXPECT_SAID(fails("bar.sync 0;", "@%p1 " + load + "];", CUDA_ERROR_LAUNCH_FAILED),
+              "divergent: not all lanes load the matrices");
+}
+
 TEST_F(MistakeTest, DivisionByZero) {
   EXPECT_SAID(run("div.u32 %r2, %r1, 0;", 1, {}, CUDA_ERROR_ILLEGAL_INSTRUCTION),
               "division by zero");
