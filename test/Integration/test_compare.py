@@ -110,7 +110,7 @@ def test_wrong_files(plans, tmp_path, content, message):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["--compare", "dp=8"], "2 required"),
+    (["--compare", "dp=8"], "--compare: expected 2 values"),
     (["--compare", "dp=8", "fastest"], "expected KEY=VALUE, got 'fastest'"),
     (["--compare", "dp=8", "tp=8", "--plan", "auto"], "--plan and --compare exclude each other"),
     (["--compare", "dp=8", "tp=8", "--save-plan", "x.yaml"], "--save-plan and --compare"),

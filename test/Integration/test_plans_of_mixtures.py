@@ -60,7 +60,8 @@ def test_what_slots_cost_is_said(tmp_path):
     def said(command, plan, *flags):
         return call("dtc", command, MODELS / "mixtral.onnx", *JOB, "--devices", 1, "--global-batch", 8, "--plan", plan, *flags).err
 
-    warning = "warning: experts have slots for whatever tokens choose, and compute 2.0 times the rows; capacity=NUMBER pins fewer"
+    warning = ("warning: experts have slots for whatever tokens choose, and compute 2.0 times the rows; with capacity=tiles these are "
+               "hardly more than there are; capacity=NUMBER pins fewer")
     assert warning + "; --for plans other programs" in said("plan", "dp=1")
     told = said("compile", "dp=1", "-o", tmp_path / "m.dtc")
     assert warning in told and "--for" not in told
