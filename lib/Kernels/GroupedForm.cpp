@@ -1,16 +1,16 @@
 #include "dtc/Kernels/GroupedForm.h"
+#include "StridedView.h"
+
 #include "dtc/Kernels/MatmulForm.h"
 
 using namespace mlir;
 
 namespace dtc::kernels {
 
-using graph::shapeOf;
-
 namespace {
 
 /// Indices of a kind, which become one.
-using Indices = SmallVector<ContractionIndex>;
+using Indices = std::vector<ContractionIndex>;
 
 std::array<ArrayRef<int64_t>, 3> indicesOf(graph::GroupedContractOp &op) {
   return {op.getLhsIndices(), op.getRhsIndices(), op.getResultIndices()};
@@ -22,30 +22,17 @@ Indices stridedIndices(graph::GroupedContractOp op) {
   Indices indices(sizes.size());
   for (auto [index, size] : llvm::zip_equal(indices, sizes))
     index.size = size;
-  for (auto [tensor, numbers] : llvm::enumerate(indicesOf(op))) {
-    int64_t stride = 1;
-    for (int64_t number : llvm::reverse(numbers)) {
+  const Value tensors[] = {op.getLhs(), op.getRhs(), op.getResult()};
+  for (auto [tensor, numbers] : llvm::enumerate(indicesOf(op)))
+    for (auto [number, stride] : llvm::zip_equal(numbers, denseView(tensors[tensor]).strides))
       indices[number].strides[tensor] = stride;
-      stride *= sizes[number];
-    }
-  }
   return indices;
 }
 
-/// Neighbours as one index; none where they don't lie side by side.
-std::optional<ContractionIndex> joined(Indices indices, Tensor order) {
-  llvm::stable_sort(indices, [&](const ContractionIndex &a, const ContractionIndex &b) {
-    return *a.strides[order] > *b.strides[order];
-  });
-  ContractionIndex whole = indices.front();
-  for (const ContractionIndex &inner : ArrayRef(indices).drop_front()) {
-    for (int tensor : {Lhs, Rhs, Result})
-      if (inner.strides[tensor] && *whole.strides[tensor] != *inner.strides[tensor] * inner.size)
-        return std::nullopt;
-    whole.strides = inner.strides;
-    whole.size *= inner.size;
-  }
-  return whole;
+/// As one index; none where they don't lie side by side.
+std::optional<ContractionIndex> joined(const Indices &indices, Tensor order) {
+  Indices merged = mergeNeighbours(indices, order);
+  return merged.size() == 1 ? std::optional(merged.front()) : std::nullopt;
 }
 
 } // namespace
@@ -73,8 +60,6 @@ std::optional<GroupedForm> groupedForm(graph::GroupedContractOp op) {
     else
       (!result ? k : lhs ? m : n).push_back(index);
   }
-  if (m.empty() || n.empty() || k.empty())
-    return std::nullopt;
   auto rows = joined(m, Lhs), columns = joined(n, Rhs), summed = joined(k, Lhs);
   if (!rows || !columns || !summed)
     return std::nullopt;

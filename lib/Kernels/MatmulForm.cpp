@@ -43,25 +43,6 @@ bool merges(const ContractionIndex &outer, const ContractionIndex &inner) {
   return true;
 }
 
-/// Joins neighbours, outermost in `order` first.
-Indices merge(Indices indices, Tensor order) {
-  std::stable_sort(indices.begin(), indices.end(),
-                   [&](const ContractionIndex &a, const ContractionIndex &b) {
-                     return *a.strides[order] > *b.strides[order];
-                   });
-  Indices merged;
-  for (const ContractionIndex &index : indices) {
-    if (merged.empty() || !merges(merged.back(), index)) {
-      merged.push_back(index);
-      continue;
-    }
-    ContractionIndex joined = index;
-    joined.size *= merged.back().size;
-    merged.back() = joined;
-  }
-  return merged;
-}
-
 bool hasUnitStride(const Indices &indices, Tensor tensor) {
   return std::any_of(indices.begin(), indices.end(), [&](const ContractionIndex &index) {
     return index.strides[tensor] == 1;
@@ -156,15 +137,33 @@ std::optional<MatmulForm> pick(IndicesByRole groups, bool swapped, size_t maxRan
 
 } // namespace
 
+std::vector<ContractionIndex> mergeNeighbours(std::vector<ContractionIndex> indices, Tensor order) {
+  std::stable_sort(indices.begin(), indices.end(),
+                   [&](const ContractionIndex &a, const ContractionIndex &b) {
+                     return *a.strides[order] > *b.strides[order];
+                   });
+  std::vector<ContractionIndex> merged;
+  for (const ContractionIndex &index : indices) {
+    if (merged.empty() || !merges(merged.back(), index)) {
+      merged.push_back(index);
+      continue;
+    }
+    ContractionIndex joined = index;
+    joined.size *= merged.back().size;
+    merged.back() = joined;
+  }
+  return merged;
+}
+
 std::optional<MatmulForm> formMatmul(const std::vector<ContractionIndex> &indices,
                                      size_t maxRank) {
   std::optional<IndicesByRole> groups = group(indices);
   if (!groups)
     return std::nullopt;
-  groups->batch = merge(std::move(groups->batch), Result);
-  groups->m = merge(std::move(groups->m), Result);
-  groups->n = merge(std::move(groups->n), Result);
-  groups->k = merge(std::move(groups->k), Lhs);
+  groups->batch = mergeNeighbours(std::move(groups->batch), Result);
+  groups->m = mergeNeighbours(std::move(groups->m), Result);
+  groups->n = mergeNeighbours(std::move(groups->n), Result);
+  groups->k = mergeNeighbours(std::move(groups->k), Lhs);
   if (groups->k.size() > 1)
     return std::nullopt;
   bool swap = !hasUnitStride(groups->n, Result) && !groups->m.empty() &&

@@ -451,18 +451,18 @@ struct ExpertSlots : impl::ExpertSlotsBase<ExpertSlots> {
 
   void runOnOperation() override {
     auto func = graph::findFunction(getOperation(), graph::kForward);
-    if (!func || func.isExternal() ||
-        (parts <= 1 && sections <= 1 && capacity <= 0 && !each && !tiles))
+    if (!func || func.isExternal())
       return;
-    if (tiles && !keepsZerosFinite(func)) {
+    const bool inTiles = tiles && capacity <= 0;
+    if (inTiles && !keepsZerosFinite(func)) {
       func.emitError("slots in tiles are for experts of which zeros stay finite");
       return signalPassFailure();
     }
     const bool isOfEach = each && !tiles && capacity <= 0 && keepsZerosFinite(func);
-    if (parts <= 1 && sections <= 1 && capacity <= 0 && !isOfEach && !tiles)
+    if (parts <= 1 && sections <= 1 && capacity <= 0 && !isOfEach && !inTiles)
       return;
     SlotBuilder builder(func, std::max<int64_t>(1, parts), std::max<int64_t>(1, sections),
-                        isOfEach ? kWorstOfEach : capacity, drops, tiles);
+                        isOfEach ? kWorstOfEach : capacity, drops, inTiles);
     if (builder.isEven() && failed(builder.run()))
       signalPassFailure();
   }

@@ -439,3 +439,19 @@ func.func @f(%x: tensor<2x8x6xf32>, %s: tensor<2x8xi64>) {
   %0 = dtc.to_slots %x, %s apart 3 : tensor<2x8x6xf32>, tensor<2x8xi64> -> tensor<2x2x4x6xf32>
   return
 }
+
+// -----
+
+func.func @f(%i: tensor<2x8xi64>) {
+  // expected-error @+1 {{slots of a part must be whole tiles: 20 slots, tiles of 8}}
+  %0 = dtc.expert_slots %i experts 4 sections 1 parts 2 capacity 20 tile 8 : tensor<2x8xi64>
+  return
+}
+
+// -----
+
+func.func @f(%i: tensor<1x33554432xi64>) {
+  // expected-error @+1 {{a section has too many rows for tiles: 16777216}}
+  %0 = dtc.expert_slots %i experts 4 sections 2 parts 2 capacity 8 tile 8 : tensor<1x33554432xi64>
+  return
+}

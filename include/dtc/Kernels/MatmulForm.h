@@ -40,6 +40,10 @@ struct MatmulForm {
   bool swapped = false; ///< lhs and rhs have changed places
 };
 
+/// Has neighbours be one index where they lie side by side in each tensor that has them. All have a
+/// stride in `order`, the outermost comes first.
+std::vector<ContractionIndex> mergeNeighbours(std::vector<ContractionIndex> indices, Tensor order);
+
 /// The form of a contraction whose tensors have at most `maxRank` dimensions; none if it has
 /// none. Indices of size 1 are ignored.
 std::optional<MatmulForm> formMatmul(const std::vector<ContractionIndex> &indices,

@@ -40,6 +40,10 @@ LogicalResult ExpertSlotsOp::verify() {
   if (tile < 1 || capacity % tile != 0 || (getTile() && getApart()))
     return emitOpError() << "slots of a part must be whole tiles: " << capacity
                          << " slots, tiles of " << tile;
+  // Rows give their numbers to slots in f32.
+  constexpr int64_t exact = int64_t(1) << 24;
+  if (getTile() && rows / sections >= exact)
+    return emitOpError() << "a section has too many rows for tiles: " << rows / sections;
   return verifyApart(*this, getApart(), rows / sections, capacity);
 }
 

@@ -1,4 +1,5 @@
 #include "ProductTiles.h"
+#include "KernelPlan.h"
 #include "WarpOps.h"
 
 #include "dtc/Kernels/ElementTypes.h"
@@ -18,18 +19,16 @@ using Values = SmallVector<Value>;
 /// neighbouring rows then lie in different banks.
 static constexpr int64_t kAtOnce = 8, kRowPadding = 8;
 /// Of a warp: rows, and the sizes of a product of the tensor cores.
-static constexpr int64_t kWarpRows = 32, kWarps = ProductTiles::kThreads / 32, kCoreRows = 16,
+static constexpr int64_t kWarpRows = 32, kWarps = ProductTiles::kThreads / kWarp, kCoreRows = 16,
                          kCoreColumns = 8, kCoreDepth = 16;
 /// Products of fewer rows would leave tensor cores idle; fewer terms are no sum worth the copies.
 static constexpr int64_t kLeast = 8;
 
-static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 ProductTiles::ProductTiles(exec::GroupedMatmulOp op) {
   const int64_t m = op.getMnk()[0], n = op.getMnk()[1];
   rows = m > 64 ? 128 : 64;
-  rowTiles = divideUp(m, rows);
-  columnTiles = divideUp(n, kColumns);
+  rowTiles = ceilDivide(m, rows);
+  columnTiles = ceilDivide(n, kColumns);
   groups = op.addsUp() ? static_cast<int64_t>(op.getCount()) : 1;
   for (auto [size, stride] : llvm::zip(op.getBatch(), op.getResultStrides()))
     if (!op.addsUp() || stride != 0)
@@ -120,7 +119,9 @@ private:
   }
 
   // Tiles.
-  Value sharedArray(StringRef name, Type type, int64_t count);
+  Value sharedArray(StringRef name, Type type, int64_t count) {
+    return cuda::sharedArray(builder, function, name, type, count);
+  }
   void makeSides();
   /// Where an access of a thread lies in a tile: outside of k, and along it.
   std::pair<Value, Value> placeOf(const Side &side, int64_t access);
@@ -176,17 +177,6 @@ private:
 };
 
 } // namespace
-
-Value TileEmitter::sharedArray(StringRef name, Type type, int64_t count) {
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(function);
-  auto array = LLVM::GlobalOp::create(builder, loc, LLVM::LLVMArrayType::get(type, count),
-                                      /*isConstant=*/false, LLVM::Linkage::Internal,
-                                      (function.getName() + name).str(), Attribute(), 16,
-                                      unsigned(NVVM::NVVMMemorySpace::Shared));
-  builder.setInsertionPointToEnd(&function.getBody().front());
-  return LLVM::AddressOfOp::create(builder, loc, array);
-}
 
 void TileEmitter::makeSides() {
   const int64_t m = op.getMnk()[0], n = op.getMnk()[1];
@@ -304,7 +294,7 @@ Values TileEmitter::addProduct(std::array<Value, 2> bases, Values sums) {
     WarpOps{builder, loc}.meetInBlock();
   };
   keepBoth(constant(0), readBoth(constant(0)));
-  const int64_t steps = divideUp(op.getMnk()[2], ProductTiles::kStep);
+  const int64_t steps = ceilDivide(op.getMnk()[2], ProductTiles::kStep);
   auto loop = scf::ForOp::create(builder, loc, constant(0), constant(steps), constant(1), sums);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(loop.getBody());
@@ -394,7 +384,7 @@ void TileEmitter::listMatches(Value first, Value expert, ArrayRef<Value> kept, i
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(isFirst.thenBlock());
-    LLVM::StoreOp::create(builder, loc, votes, address(masks, over(thread, 32), i32), 4);
+    LLVM::StoreOp::create(builder, loc, votes, address(masks, over(thread, kWarp), i32), 4);
   }
   WarpOps{builder, loc}.meetInBlock();
 }
@@ -417,7 +407,7 @@ Values TileEmitter::addListed(Value first, ArrayRef<Value> kept, Values sums) {
       [&](OpBuilder &, Location, ValueRange values) {
         Value mask = values.back();
         Value bit = math::CountTrailingZerosOp::create(builder, loc, mask);
-        Values places = placesOf(kept, plus(plus(first, times(warp, 32)), bit));
+        Values places = placesOf(kept, plus(plus(first, times(warp, kWarp)), bit));
         Values next =
             addProduct({offsetOf(places, op.getLhsStrides()), offsetOf(places, op.getRhsStrides())},
                        Values(values.drop_back()));
@@ -473,8 +463,8 @@ void TileEmitter::store(Value base, ValueRange sums) {
 
 void TileEmitter::emit() {
   makeSides();
-  lane = modulo(thread, 32);
-  Value warp = over(thread, 32);
+  lane = modulo(thread, kWarp);
+  Value warp = over(thread, kWarp);
   firstRow = times(modulo(warp, warpsAlongRows()), kWarpRows);
   firstColumn = times(over(warp, warpsAlongRows()), warpColumns());
   tileColumn = times(modulo(block, tiles.columnTiles), ProductTiles::kColumns);

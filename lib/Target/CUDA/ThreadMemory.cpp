@@ -1,5 +1,6 @@
 // Where the elements of a kernel's arguments and constants lie, and what a block shares.
 #include "ThreadEmitter.h"
+#include "WarpOps.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -13,8 +14,6 @@ using graph::shapeOf;
 
 /// Of buffers in the arena, at least.
 static constexpr int64_t kBufferAlignment = 64;
-/// Bytes that a thread reads at most of a block's memory at once.
-static constexpr int64_t kSharedAccess = 16;
 
 /// LLVM widens loads up to the alignment that it is told. So where a buffer doesn't end with a
 /// whole access, it is told no more than the buffer's size allows, and reads nothing behind it.
@@ -212,21 +211,9 @@ Value ThreadEmitter::loadConstant(DenseElementsAttr elements, AffineExpr offset)
 }
 
 Value ThreadEmitter::sharedArray(Type element, int64_t count) {
-  std::string name = (function.getName() + "_shared" + Twine(numGlobals++)).str();
-  LLVM::GlobalOp array;
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPoint(function);
-    auto type = LLVM::LLVMArrayType::get(storageType(element), count);
-    // LLVM reads up to an aligned end: only what is there may be aligned more than its elements.
-    int64_t size = storageBytes(element);
-    int64_t alignment = count * size % kSharedAccess == 0 ? kSharedAccess : size;
-    array = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/false,
-                                   LLVM::Linkage::Internal, name, Attribute(), alignment,
-                                   unsigned(NVVM::NVVMMemorySpace::Shared));
-  }
   evaluator.position();
-  return LLVM::AddressOfOp::create(builder, loc, array);
+  return cuda::sharedArray(builder, function, "_shared" + Twine(numGlobals++), storageType(element),
+                           count);
 }
 
 static Value placeIn(OpBuilder &builder, Location loc, Value array, Value index, Type stored) {

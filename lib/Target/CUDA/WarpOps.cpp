@@ -1,5 +1,7 @@
 #include "WarpOps.h"
 
+#include "dtc/Kernels/ElementTypes.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -7,6 +9,8 @@ using namespace mlir;
 
 namespace dtc::cuda {
 
+/// Bytes that a thread reads at most of a block's memory at once.
+static constexpr int64_t kSharedAccess = 16;
 static constexpr int32_t kAllLanes = -1;
 /// Of shuffles: all 32 lanes exchange among each other.
 static constexpr int32_t kWholeWarp = 31;
@@ -55,5 +59,22 @@ Value WarpOps::match(Value value) {
 void WarpOps::meet() { NVVM::SyncWarpOp::create(builder, loc, integer(kAllLanes)); }
 
 void WarpOps::meetInBlock() { NVVM::Barrier0Op::create(builder, loc); }
+
+Value sharedArray(OpBuilder &builder, LLVM::LLVMFuncOp function, const Twine &name, Type stored,
+                  int64_t count) {
+  LLVM::GlobalOp array;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(function);
+    // LLVM reads up to an aligned end: only what is there may be aligned more than its elements.
+    const int64_t size = kernels::storageBytes(stored);
+    const int64_t alignment = count * size % kSharedAccess == 0 ? kSharedAccess : size;
+    array = LLVM::GlobalOp::create(builder, function.getLoc(),
+                                   LLVM::LLVMArrayType::get(stored, count), /*isConstant=*/false,
+                                   LLVM::Linkage::Internal, (function.getName() + name).str(),
+                                   Attribute(), alignment, unsigned(NVVM::NVVMMemorySpace::Shared));
+  }
+  return LLVM::AddressOfOp::create(builder, function.getLoc(), array);
+}
 
 } // namespace dtc::cuda

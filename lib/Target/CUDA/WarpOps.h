@@ -1,7 +1,7 @@
 // What the threads of a warp, and of a block, do together.
 #pragma once
 
-#include "mlir/IR/Builders.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 namespace dtc::cuda {
 
@@ -25,5 +25,9 @@ private:
   mlir::Value integer(int32_t value);
   mlir::Value shuffleWord(mlir::Value word, int32_t mask);
 };
+
+/// Memory of the block, for one of its kernels: an array of so many elements.
+mlir::Value sharedArray(mlir::OpBuilder &builder, mlir::LLVM::LLVMFuncOp function,
+                        const llvm::Twine &name, mlir::Type stored, int64_t count);
 
 } // namespace dtc::cuda
