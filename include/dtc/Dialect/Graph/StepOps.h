@@ -27,7 +27,7 @@ std::optional<double> initialOf(ParameterOp parameter);
 
 /// Rows that found no slot with their expert, as a role `count` says it. They are those of one
 /// layer that a rank has, or those of all layers and ranks. The names of the roles are in
-/// dtc-rt/LostRows.h.
+/// lib/Runtime/LostRows.h.
 struct LostRows {
   bool areDropped = false; ///< else they end the run
   std::string layer = "";  ///< empty: all of them

@@ -223,7 +223,7 @@ struct ProblemFacts {
 };
 
 /// The same graph for another number of samples in a call: whatever carries the
-/// batch is rescaled, as extracting it again would give. Refused (NoPlan)
+/// batch is rescaled, as extracting it again would give. Refused (NoFit)
 /// where the batch isn't known or sizes don't allow it.
 Result<Problem> rebatched(const Problem &problem, const ProblemFacts &facts, int64_t samples);
 
